@@ -1,0 +1,424 @@
+"""Accept ranks, run a case before its deadline, gather what they send.
+
+A Group is the ranks of one launch. It waits in ``poll``; every wait has a deadline, and a time-out
+names the silent ranks. A rank that is gone is a message like any other, not an exception.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.case import Case
+from bench.launch import Launched, LaunchError, last_line, start_ranks
+from bench.precision import relative_half_width
+from bench.ranks import from_outline, match_collectives
+from bench.result import Failure, LaunchResult, gather
+from bench.settings import Settings
+from bench.wire import Connection, Listener, Message, WireError, ready
+
+#: After one rank failed the others get this long to say what they saw, before they are killed.
+_GRACE_S = 3.0
+#: What a rank sees of another rank's end: never the cause.
+_CONSEQUENCE = re.compile(
+    r"connection (was )?(closed|reset|refused|lost)|closed by peer|broken pipe|socket (is )?closed"
+    r"|timed out|timeout|remote (process|end)|aborted",
+    re.IGNORECASE,
+)
+
+Start = Callable[[int, tuple[str, int], str], Launched]
+
+
+@dataclass
+class Rank:
+    """A rank that has said it is ready."""
+
+    rank: int
+    local_rank: int
+    host: str
+    pid: int
+    connection: Connection
+
+
+@dataclass
+class _Part:
+    """What one rank has said of the case in flight."""
+
+    phase: str = "launch"
+    record: dict[str, Any] | None = None
+    failure: Failure | None = None
+    failed_at_s: float = 0.0
+    ended: bool = False
+    aborted: bool = False
+    child: int | None = None
+
+
+class Group:
+    """The ranks of one launch, ready for cases."""
+
+    def __init__(
+        self,
+        start: Start,
+        world_size: int,
+        timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Starts the ranks and waits for them. Raises LaunchError, with nothing left running."""
+        self._clock = clock
+        self._pids: set[int] = set()
+        self.ranks: dict[int, Rank] = {}
+        self.broken = False
+        token = secrets.token_hex(32)
+        listener = Listener(token)
+        self._launched = start(world_size, listener.address, token)
+        try:
+            self._accept(listener, world_size, clock() + timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            listener.close()
+
+    @property
+    def world_size(self) -> int:
+        return len(self.ranks)
+
+    def _accept(self, listener: Listener, world_size: int, deadline: float) -> None:
+        waiting: list[Connection] = []  # said the token, not yet who they are
+        while len(self.ranks) < world_size:
+            problem = self._launched.problem()
+            if problem:
+                raise LaunchError(problem)
+            left_s = deadline - self._clock()
+            if left_s <= 0:
+                silent = [rank for rank in range(world_size) if rank not in self.ranks]
+                raise LaunchError(
+                    f"ranks {silent} did not connect in time: "
+                    f"{last_line(self._launched.output_tail())}"
+                )
+            # Woken at least every second, to notice a launcher that ended without a rank.
+            for source in ready([listener, *waiting], min(1.0, left_s)):
+                if source is listener:
+                    source = listener.accept()
+                    if source is None:
+                        continue
+                    waiting.append(source)
+                else:
+                    try:
+                        source.read_some()
+                    except WireError:
+                        waiting.remove(source)
+                        continue
+                hello = source.buffered()  # it may have come together with the token
+                if hello is not None:
+                    waiting.remove(source)
+                    self._greet(hello, source)
+
+    def _greet(self, hello: Message, connection: Connection) -> None:
+        rank = Rank(
+            int(hello["rank"]),
+            int(hello["local_rank"]),
+            str(hello["host"]),
+            int(hello["pid"]),
+            connection,
+        )
+        self.ranks[rank.rank] = rank
+        self._pids.add(rank.pid)
+
+    def run(self, job: dict[str, Any], timeout_s: float) -> list[dict[str, Any]] | Failure:
+        """The records of the first ``job["world_size"]`` ranks, in rank order, or the failure."""
+        return _Run(self, job, timeout_s).result()
+
+    def stop(self) -> None:
+        """End all ranks, their children and the launcher, for certain."""
+        for rank in self.ranks.values():
+            with contextlib.suppress(WireError):
+                rank.connection.send({"type": "controller_stop"})
+            rank.connection.close()
+        self._launched.stop(self._pids)
+
+    # For _Run alone.
+    def now(self) -> float:
+        return self._clock()
+
+    def output_tail(self) -> str:
+        return self._launched.output_tail()
+
+
+@dataclass
+class _Run:
+    """One case in flight."""
+
+    group: Group
+    job: dict[str, Any]
+    timeout_s: float
+    parts: dict[int, _Part] = field(default_factory=dict)
+
+    def result(self) -> list[dict[str, Any]] | Failure:
+        world_size: int = self.job["world_size"]
+        self.parts = {rank: _Part() for rank in range(world_size)}
+        deadline = self.group.now() + self.timeout_s
+        self._send(0, self._job_of(0))
+        if world_size > 1:
+            # The others start when rank 0 listens, so that none has to try again.
+            self._until(lambda: self.parts[0].phase != "launch" or self.parts[0].ended, deadline)
+            if not self._any_failed() and not self.parts[0].ended:
+                for rank in range(1, world_size):
+                    self._send(rank, self._job_of(rank))
+            else:
+                for rank in range(1, world_size):
+                    self.parts[rank].ended = True
+        self._until(lambda: self._all_ended() or self._any_failed(), deadline)
+        if not self._all_ended():
+            self._until(self._all_ended, min(deadline, self.group.now() + _GRACE_S))
+        timed_out = None if self._all_ended() or self._any_failed() else self._time_out()
+        if not self._all_ended():
+            self._abort()
+        if timed_out is not None:
+            return timed_out
+        failures = [part.failure for part in self.parts.values() if part.failure is not None]
+        if failures:
+            return _cause(self.parts)
+        return [part.record for part in self.parts.values() if part.record is not None]
+
+    def _job_of(self, rank: int) -> Message:
+        local_rank = self.group.ranks[rank].local_rank
+        return {**self.job, "rank": rank, "local_rank": local_rank}
+
+    def _send(self, rank: int, job: Message) -> None:
+        try:
+            self.group.ranks[rank].connection.send({"type": "controller_run", "job": job})
+        except WireError as error:
+            self._lost(rank, error)
+
+    def _until(self, done: Callable[[], bool], deadline: float) -> None:
+        """Handle messages until ``done`` or the deadline."""
+        while not done():
+            live = {
+                self.group.ranks[rank].connection: rank
+                for rank, part in self.parts.items()
+                if not part.ended
+            }
+            left_s = deadline - self.group.now()
+            if left_s <= 0 or not live:
+                return
+            for connection in ready(list(live), left_s):
+                rank = live[connection]
+                try:
+                    connection.read_some()
+                    while (message := connection.buffered()) is not None:
+                        self._handle(rank, message)
+                except WireError as error:
+                    self._lost(rank, error)
+
+    def _handle(self, rank: int, message: Message) -> None:
+        part = self.parts[rank]
+        kind = message["type"]
+        if kind == "rank_forked":
+            part.child = message["pid"]
+        elif kind == "rank_rendezvous":
+            part.phase = "rendezvous"
+            self.job["port"] = message.get("port")
+        elif kind == "rank_phase":
+            part.phase = message["phase"]
+        elif kind == "rank_done":
+            part.record = message["record"]
+        elif kind == "rank_failed":
+            self._failed(part, Failure.from_dict(message["failure"]))
+        elif kind == "rank_child_ended":
+            part.ended = True
+            if part.record is None and part.failure is None and not part.aborted:
+                how = message["signal"] or f"exit code {message['exit_code']}"
+                self._crashed(rank, f"the process ended with {how}")
+
+    def _lost(self, rank: int, error: WireError) -> None:
+        """The rank itself is gone: this group is of no more use."""
+        self.group.broken = True
+        self.parts[rank].ended = True
+        if self.parts[rank].record is None and not self.parts[rank].aborted:
+            self._crashed(rank, f"the rank is gone ({error})")
+
+    def _crashed(self, rank: int, message: str) -> None:
+        part = self.parts[rank]
+        tail = self.group.output_tail()
+        failure = Failure(
+            phase=part.phase,
+            message=message,
+            type="Crash",
+            outcome="crashed",
+            rank=rank,
+            host=self.group.ranks[rank].host,
+            traceback=tail,
+        )
+        self._failed(part, failure)
+
+    def _failed(self, part: _Part, failure: Failure) -> None:
+        if part.failure is None:
+            part.failure = failure
+            part.failed_at_s = self.group.now()
+
+    def _any_failed(self) -> bool:
+        return any(part.failure is not None for part in self.parts.values())
+
+    def _all_ended(self) -> bool:
+        return all(part.ended for part in self.parts.values())
+
+    def _time_out(self) -> Failure:
+        unfinished = {rank: part.phase for rank, part in self.parts.items() if not part.ended}
+        rank = min(unfinished, key=lambda r: (_ORDER.get(unfinished[r], 0), r))
+        where = ", ".join(f"rank {r} in {phase}" for r, phase in unfinished.items())
+        return Failure(
+            phase=unfinished[rank],
+            message=f"not finished after {self.timeout_s:g} s: {where}",
+            type="TimeOut",
+            outcome="timed out",
+            rank=rank,
+            host=self.group.ranks[rank].host,
+        )
+
+    def _abort(self) -> None:
+        for rank, part in self.parts.items():
+            if not part.ended:
+                part.aborted = True
+                try:
+                    self.group.ranks[rank].connection.send({"type": "controller_abort"})
+                except WireError as error:
+                    self._lost(rank, error)
+        self._until(self._all_ended, self.group.now() + _GRACE_S)
+        if not self._all_ended():
+            self.group.broken = True
+
+
+_ORDER = {
+    name: place
+    for place, name in enumerate(
+        (
+            *("launch", "rendezvous", "init", "build", "wrap", "warm-up", "timed", "check"),
+            *("profiled", "no-communication", "checkpoint", "teardown"),
+        )
+    )
+}
+
+
+def _cause(parts: dict[int, _Part]) -> Failure:
+    """The failure that caused the others: not one that only saw a connection close, and of those
+    that remain the first."""
+
+    def key(part: _Part) -> tuple[bool, float]:
+        assert part.failure is not None
+        consequence = part.failure.outcome == "failed" and bool(
+            _CONSEQUENCE.search(part.failure.message)
+        )
+        return consequence, part.failed_at_s
+
+    failed = [part for part in parts.values() if part.failure is not None]
+    failure = min(failed, key=key).failure
+    assert failure is not None
+    return failure
+
+
+class Controller:
+    """Runs cases, each on ranks of its interpreter, launcher and launch."""
+
+    def __init__(
+        self, settings: Settings, pythons: dict[str, str], threads: int, folder: Path
+    ) -> None:
+        self._settings = settings
+        self._pythons = pythons
+        self._threads = threads
+        self._folder = folder
+        self._group: Group | None = None
+        self._key: tuple[str, str, int] | None = None
+
+    def run(self, case: Case, launch: int, world_size: int) -> LaunchResult | Failure:
+        """Measure one case. ``world_size``: ranks to start, if new ranks are needed."""
+        started_unix_s = time.time()
+        try:
+            group = self._group_for(case, launch, max(world_size, case.processes))
+        except LaunchError as error:
+            return Failure(phase="launch", message=str(error), type="LaunchError")
+        with tempfile.TemporaryDirectory(prefix="store-", dir=self._folder) as folder:
+            answer = group.run(self._job(case, folder), self._settings.case_timeout_s)
+        if group.broken or self._settings.isolation == "launch":
+            self.stop()
+        if isinstance(answer, Failure):
+            return answer
+        return self._gather(launch, started_unix_s, answer)
+
+    def stop(self) -> None:
+        if self._group is not None:
+            self._group.stop()
+        self._group = self._key = None
+
+    def _group_for(self, case: Case, launch: int, world_size: int) -> Group:
+        key = (case.torch, case.launcher, launch)
+        if self._group is not None and (
+            key != self._key or self._group.world_size < case.processes
+        ):
+            self.stop()
+        if self._group is None:
+
+            def start(world_size: int, address: tuple[str, int], token: str) -> Launched:
+                return start_ranks(
+                    self._pythons[case.torch],
+                    case.launcher,
+                    world_size,
+                    address,
+                    token,
+                    self._threads,
+                    self._folder / "ranks.log",
+                )
+
+            self._group = Group(start, world_size, self._settings.launch_timeout_s)
+            self._key = key
+        return self._group
+
+    def _job(self, case: Case, folder: str) -> dict[str, Any]:
+        settings = self._settings
+        return {
+            "case": case.to_dict(),
+            "world_size": case.processes,
+            "threads": case.threads or self._threads,
+            "min_steps": settings.min_steps,
+            "warm_up_steps": settings.warm_up_steps,
+            "precision": settings.precision,
+            "max_seconds": settings.max_seconds_per_launch,
+            "profiled_steps": settings.profiled_steps,
+            "passes": list(settings.passes),
+            "timeout_s": settings.case_timeout_s,
+            "data_root": settings.data_root,
+            "download": settings.download,
+            "host": "127.0.0.1",
+            "port": None,
+            "store_file": str(Path(folder) / "store"),
+        }
+
+    def _gather(
+        self, launch: int, started_unix_s: float, records: list[dict[str, Any]]
+    ) -> LaunchResult:
+        outlines = [record.pop("outline", None) for record in records]
+        result = gather(launch, started_unix_s, records)
+        reached = relative_half_width(result.step_s)
+        result.fields["precision_reached"] = reached
+        result.fields["reached_precision"] = (
+            reached is not None and reached <= self._settings.precision
+        )
+        result.fields["across_ranks"] = _across_ranks(
+            outlines, same_clock=len({record["host"] for record in records}) == 1
+        )
+        return result
+
+
+def _across_ranks(outlines: list[dict[str, Any] | None], same_clock: bool) -> dict[str, Any] | None:
+    """Transfer, and each rank's wait; None where there is nothing to match."""
+    traces = [from_outline(outline) for outline in outlines if outline is not None]
+    if len(traces) < 2 or len(traces) < len(outlines):
+        return None
+    return match_collectives(traces, same_clock).to_json()

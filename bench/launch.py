@@ -1,0 +1,189 @@
+"""Interpreter, world, launcher -> processes; a clean environment; stopped for certain."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+
+from bench.lifeline import die_with_parent
+from bench.wire import PROBE_MARK, TOKEN_VARIABLE
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: A launcher's or a scheduler's word on a process's place in *its* job; in ours it would mislead.
+_PLACE_VARIABLES = re.compile(
+    r"^(PET_|TORCHELASTIC_|RANK$|LOCAL_RANK$|WORLD_SIZE$|LOCAL_WORLD_SIZE$|GROUP_RANK$"
+    r"|GROUP_WORLD_SIZE$|ROLE_|MASTER_|SLURM_(PROCID|LOCALID|NODEID|NTASKS|NPROCS|STEP|TASK)"
+    r"|OMPI_COMM_|PMI_|PMIX_)"
+)
+#: How often torchrun looks after its workers. We see a dead rank by its connection, at once; a
+#: launcher that polls ten times a second would only take time from what is measured.
+_MONITOR_INTERVAL_S = 30
+
+
+class LaunchError(Exception):
+    """An interpreter or a launcher that cannot be started, in one line."""
+
+
+class Launched(Protocol):
+    """Ranks that have been started: what the controller needs of them."""
+
+    def problem(self) -> str | None:
+        """Why they will not come, once the launcher has ended; None while it runs."""
+
+    def stop(self, pids: Iterable[int]) -> None:
+        """End the launcher, all its descendants and ``pids``, for certain."""
+
+    def output_tail(self) -> str:
+        """The last lines that launcher and ranks printed."""
+
+
+@dataclass
+class LaunchedProcess:
+    """A launcher's process and the file that takes what it and its ranks print."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def problem(self) -> str | None:
+        code = self.process.poll()
+        if code is None:
+            return None
+        return f"the launcher ended with exit status {code}: {last_line(self.output_tail())}"
+
+    def output_tail(self, most_bytes: int = 20_000) -> str:
+        try:
+            with open(self.log, "rb") as file:
+                file.seek(max(0, self.log.stat().st_size - most_bytes))
+                return file.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def stop(self, pids: Iterable[int]) -> None:
+        ours = {*_with_descendants(self.process.pid), *_processes(pids)}
+        for pid in list(ours):
+            ours |= set(_with_descendants(pid.pid))
+        if self.process.poll() is None:
+            self.process.terminate()
+        # torchrun's workers sit in sessions of their own: killing its group would miss them.
+        _, alive = psutil.wait_procs(ours, timeout=3)
+        for process in alive:
+            _kill(process)
+        psutil.wait_procs(alive, timeout=5)
+        self.process.wait()
+
+
+def probe(python: str, models: Iterable[str] = (), timeout_s: float = 180.0) -> dict[str, Any]:
+    """What an interpreter has (see bench/worker/probe.py). Raises LaunchError in one line."""
+    command = [python, "-m", "bench.worker.probe", *models]
+    try:
+        done = subprocess.run(
+            command,
+            env=clean_environment(os.environ, None),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+        )
+    except OSError as error:
+        raise LaunchError(f"cannot start {python}: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise LaunchError(f"{python} did not say within {timeout_s:g} s what it has") from None
+    for line in done.stdout.splitlines():
+        if line.startswith(PROBE_MARK):
+            return dict(json.loads(line[len(PROBE_MARK) :]))
+    raise LaunchError(
+        f"{python} could not say what it has (exit status {done.returncode}): "
+        f"{last_line(done.stderr)}"
+    )
+
+
+def start_ranks(
+    python: str,
+    launcher: str,
+    world_size: int,
+    address: tuple[str, int],
+    token: str,
+    threads: int,
+    log: Path,
+) -> LaunchedProcess:
+    """Start ``world_size`` ranks that connect back to ``address``. Raises LaunchError."""
+    worker = ["-m", "bench.worker", "--controller", f"{address[0]}:{address[1]}"]
+    if launcher == "torchrun":
+        command = [
+            *(python, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc-per-node", str(world_size), "--max-restarts", "0"),
+            *("--monitor-interval", str(_MONITOR_INTERVAL_S)),
+            *worker,
+        ]
+    else:
+        command = [python, *worker, "--spawn", str(world_size)]
+    environment = clean_environment(os.environ, threads) | {TOKEN_VARIABLE: token}
+    with open(log, "ab") as output:
+        try:
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # a Ctrl-C is ours to pass on
+                preexec_fn=die_with_parent if sys.platform.startswith("linux") else None,
+            )
+        except OSError as error:
+            raise LaunchError(f"cannot start {python}: {error.strerror}") from None
+    return LaunchedProcess(process, log)
+
+
+def clean_environment(environment: Mapping[str, str], threads: int | None) -> dict[str, str]:
+    """The user's environment without what would misplace our ranks, and with our packages.
+
+    The number of threads is set here as well as in each case, since torchrun would otherwise
+    give one process all cores and several one each. A user's own OMP_NUM_THREADS stays.
+    """
+    clean = {name: value for name, value in environment.items() if not _PLACE_VARIABLES.match(name)}
+    clean["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    )
+    clean["PYTHONSAFEPATH"] = "1"  # a folder "models" where the user stands must not hide ours
+    if threads is not None:
+        clean.setdefault("OMP_NUM_THREADS", str(threads))
+    return clean
+
+
+def last_line(text: str) -> str:
+    """The last line that says something: where a traceback names its error."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" =-\t")]
+    return lines[-1] if lines else "it printed nothing"
+
+
+def _processes(pids: Iterable[int]) -> list[psutil.Process]:
+    found = []
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.append(psutil.Process(pid))
+    return found
+
+
+def _with_descendants(pid: int) -> list[psutil.Process]:
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _kill(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()

@@ -1,0 +1,118 @@
+"""What the machine is, what state it is in, and what to warn about."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+#: Variables of the user's that reach the ranks and may change what is measured: kept, recorded.
+KEPT_ENVIRONMENT = re.compile(
+    r"^(NCCL_|GLOO_|OMP_|MKL_|KMP_|GOMP_|TORCH_|PYTORCH_|CUDA_VISIBLE_DEVICES$|HIP_VISIBLE_DEVICES$"
+    r"|CUDA_LAUNCH_BLOCKING$|CUBLAS_|LD_PRELOAD$|MALLOC_)"
+)
+
+
+def usable_cores() -> int:
+    """Physical cores this process may use: by count, by affinity and by the container's quota."""
+    physical = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    limits = [physical]
+    if hasattr(os, "sched_getaffinity"):
+        limits.append(len(os.sched_getaffinity(0)))
+    quota = _cgroup_cores()
+    if quota is not None:
+        limits.append(max(1, int(quota)))
+    return max(1, min(limits))
+
+
+def describe() -> dict[str, Any]:
+    """The machine as the record keeps it. Holds no version of torch."""
+    memory = psutil.virtual_memory()
+    return {
+        "host": socket.gethostname(),
+        "cpu": _cpu_name(),
+        "physical_cores": psutil.cpu_count(logical=False),
+        "logical_cores": psutil.cpu_count(),
+        "usable_cores": usable_cores(),
+        "memory_bytes": memory.total,
+        "os": platform.platform(),
+        "boot_id": _read("/proc/sys/kernel/random/boot_id"),
+        "environment": {
+            name: value for name, value in os.environ.items() if KEPT_ENVIRONMENT.match(name)
+        },
+    }
+
+
+def state() -> dict[str, Any]:
+    """How busy the machine is now. A value that cannot be read is None."""
+    times = psutil.cpu_times()
+    total = sum(times)
+    steal = getattr(times, "steal", None)
+    try:
+        frequency = psutil.cpu_freq()
+    except (OSError, NotImplementedError, RuntimeError):
+        frequency = None
+    return {
+        "load_1min": psutil.getloadavg()[0],
+        "steal_ratio": steal / total if steal is not None and total else None,
+        "cpu_mhz": frequency.current if frequency else None,
+        "memory_available_bytes": psutil.virtual_memory().available,
+    }
+
+
+def warnings(
+    machine: dict[str, Any],
+    before: dict[str, Any],
+    *,
+    gpus: int,
+    launches: int,
+    largest_world_size: int,
+    threads_per_rank: int,
+) -> list[str]:
+    """What a reader must know before believing a number of this run, one sentence each."""
+    found = []
+    cores = machine["usable_cores"]
+    load = before.get("load_1min")
+    if load is not None and load > 0.5 * cores:
+        found.append(
+            f"the machine was busy before the sweep began: load {load:.1f} on {cores} cores"
+        )
+    if largest_world_size * threads_per_rank > cores:
+        found.append(
+            f"oversubscribed: {largest_world_size} ranks of {threads_per_rank} thread(s) on "
+            f"{cores} core(s); those points are no evidence about scaling"
+        )
+    if gpus == 0:
+        found.append("no GPU: nothing here is evidence about NCCL")
+    if launches == 1:
+        found.append("one launch: restart noise is not in the intervals")
+    return found
+
+
+def _cgroup_cores() -> float | None:
+    text = _read("/sys/fs/cgroup/cpu.max")
+    if text is None:
+        return None
+    quota, _, period = text.partition(" ")
+    try:
+        return int(quota) / int(period)
+    except ValueError:  # "max": no limit
+        return None
+
+
+def _cpu_name() -> str:
+    text = _read("/proc/cpuinfo") or ""
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return match.group(1).strip() if match else platform.processor() or platform.machine()
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(errors="replace").strip()
+    except OSError:
+        return None

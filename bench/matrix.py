@@ -1,0 +1,256 @@
+"""Named matrices and axes -> the list of cases, with reasons for what cannot run.
+
+A matrix is a TOML file: one table per group of cells, named for the benchmark the cells belong to
+(``[[scaling]]``, ``[[buckets]]``), whose keys are fields of Case. Its cells are the product of
+the values. An ``--axis`` replaces the values of its field in every group.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.case import DDP_FIELDS, DEFAULT, FIELD_NAMES, GROUP_FIELDS, Case, parse_value
+from bench.nearest import did_you_mean
+from models.names import check_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent / "matrices"
+BENCHMARKS = ("scaling", "buckets")
+#: The order in which axes are nested, outermost first: new ranks are started as rarely as can be.
+_ORDER = (
+    "torch",
+    "launcher",
+    "model",
+    "device",
+    "data",
+    "precision",
+    "batch_size",
+    "scaling",
+    "backend",
+    "strategy",
+    "world_size",
+    "init_method",
+    *DDP_FIELDS,
+    "threads",
+    "seed",
+)
+Axes = dict[str, list[Any]]
+
+
+class MatrixError(ValueError):
+    """A matrix, an axis or a value that is refused, in one line."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an interpreter has, from its probe (see bench/worker/probe.py), and the cores."""
+
+    cores: int
+    gpus: int = 0
+    backends: tuple[str, ...] = ("gloo",)
+    torchvision: bool = True
+    #: What a user's own model asks of DDP, by the model's name.
+    ddp_kw: Mapping[str, Mapping[str, Any]] | None = None
+
+    @property
+    def world_sizes(self) -> list[int]:
+        """1, 2, 4 ... up to the GPUs, or up to the cores, which are always in it."""
+        most = self.gpus or self.cores
+        sizes = [1]
+        while sizes[-1] * 2 <= most:
+            sizes.append(sizes[-1] * 2)
+        return sizes if sizes[-1] == most else [*sizes, most]
+
+
+def read_matrix(name: str) -> dict[str, list[Axes]]:
+    """The groups of a named matrix or a TOML file, by benchmark. Raises MatrixError."""
+    path = FOLDER / f"{name}.toml"
+    if not path.exists():
+        path = Path(name)
+        named = sorted(file.stem for file in FOLDER.glob("*.toml"))
+        if path.suffix != ".toml":
+            raise MatrixError(
+                f"--matrix {name}: not known{did_you_mean(name, named)} "
+                f"(choose from {', '.join(named)}, or name a .toml file)"
+            )
+    try:
+        content = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise MatrixError(f"--matrix {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise MatrixError(f"--matrix {path}: {error}") from None
+    groups: dict[str, list[Axes]] = {}
+    for benchmark, tables in content.items():
+        if benchmark not in BENCHMARKS:
+            raise MatrixError(
+                f"--matrix {path}: unknown benchmark {benchmark!r}"
+                f"{did_you_mean(benchmark, BENCHMARKS)} (choose from {', '.join(BENCHMARKS)})"
+            )
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            raise MatrixError(f"--matrix {path}: write [[{benchmark}]], a list of tables")
+        for table in tables:
+            axes: Axes = {}
+            for field, values in table.items():
+                if field not in FIELD_NAMES:
+                    raise MatrixError(
+                        f"--matrix {path}: unknown axis {field!r}{did_you_mean(field, FIELD_NAMES)}"
+                    )
+                axes[field] = (
+                    [_toml_value(v) for v in values]
+                    if isinstance(values, list)
+                    else [_toml_value(values)]
+                )
+                if not axes[field]:
+                    raise MatrixError(f"--matrix {path}: axis {field} has no values")
+            groups.setdefault(benchmark, []).append(axes)
+    if not groups:
+        raise MatrixError(f"--matrix {path}: no cells in it")
+    return groups
+
+
+def parse_axes(options: Iterable[str]) -> Axes:
+    """``NAME=V1,V2`` as typed, to values. Raises MatrixError.
+
+    Options within a model's name are parted by colons here: ``model=sleep:layers=4:mb=1``.
+    """
+    axes: Axes = {}
+    for option in options:
+        name, equals, values = option.partition("=")
+        name = name.strip()
+        if not equals or not values.strip():
+            raise MatrixError(f"--axis {option}: write NAME=V1,V2")
+        if name in axes:
+            raise MatrixError(f"--axis {name} is given twice; write --axis {name}=V1,V2")
+        try:
+            axes[name] = [parse_value(name, value) for value in values.split(",")]
+        except ValueError as error:
+            raise MatrixError(f"--axis: {error}") from None
+    return axes
+
+
+def cases(groups: Mapping[str, Sequence[Axes]], axes: Axes, facts: Facts) -> dict[str, list[Case]]:
+    """Every cell once, by benchmark. Raises MatrixError for a cell that makes no sense."""
+    seen: dict[str, Case] = {}
+    found: dict[str, list[Case]] = {benchmark: [] for benchmark in BENCHMARKS}
+    for benchmark, tables in groups.items():
+        for table in tables:
+            for case in _product({**table, **axes}, facts):
+                other = seen.setdefault(case.id, case)
+                if other != case:
+                    raise MatrixError(f"two different cells have the id {case.id}")
+                if other is case:
+                    found[benchmark].append(case)
+    return found
+
+
+def why_not(case: Case, facts: Facts) -> str | None:
+    """Why the case cannot run on what this machine and interpreter have; None where it can."""
+    if case.backend == "nccl" and case.processes > facts.gpus:
+        return _needs(case.processes, facts.gpus)
+    if case.backend == "nccl" and case.device == "cpu":
+        return "nccl moves tensors of GPUs only; device=cpu needs gloo"
+    if case.device == "cuda" and facts.gpus == 0:
+        return _needs(1, 0)
+    if case.strategy in ("ddp", "all_reduce") and case.backend not in facts.backends:
+        return f"this torch has no {case.backend}"
+    if case.strategy in ("dp", "data_parallel"):
+        if case.device == "cpu" and case.strategy == "data_parallel":
+            return "data_parallel works on accelerators only, found none"
+        if case.device == "cpu" and case.world_size > 1:
+            return (
+                "DataParallel works on accelerators only: on a CPU it is the plain module, "
+                f"not {case.world_size} replicas"
+            )
+        if case.device == "cuda" and case.world_size > facts.gpus:
+            return _needs(case.world_size, facts.gpus)
+    if not facts.torchvision and _needs_torchvision(case.model):
+        return "needs torchvision, which this interpreter cannot import"
+    return None
+
+
+def threads_per_rank(runnable: Iterable[Case], cores: int) -> int:
+    """The equal share of the cores: the same at every world size, so that one rank has no more
+    hardware than one of many. At least 1."""
+    return max(1, cores // max((case.processes for case in runnable), default=1))
+
+
+def _product(axes: Axes, facts: Facts) -> Iterable[Case]:
+    axes = dict(axes)
+    for model in axes.get("model", []):
+        problem = check_name(str(model))
+        if problem:
+            raise MatrixError(problem)
+    axes["world_size"] = [
+        size for value in axes.get("world_size", ["auto"]) for size in _world_sizes(value, facts)
+    ]
+    axes.setdefault("device", ["auto"])
+    axes.setdefault("backend", ["auto"])
+    names = [name for name in _ORDER if name in axes]
+    assert set(names) == set(axes), "an axis without a place in _ORDER"
+    for values in itertools.product(*(axes[name] for name in names)):
+        yield from _case(dict(zip(names, values, strict=True)), facts)
+
+
+def _case(fields: dict[str, Any], facts: Facts) -> Iterable[Case]:
+    if fields["device"] == "auto":
+        fields["device"] = "cuda" if facts.gpus or fields["backend"] == "nccl" else "cpu"
+    if fields["backend"] == "auto":
+        fields["backend"] = "nccl" if fields["device"] == "cuda" and facts.gpus else "gloo"
+    strategy = fields.get("strategy", DEFAULT.strategy)
+    irrelevant: tuple[str, ...] = () if strategy == "ddp" else DDP_FIELDS
+    if strategy in ("single", "dp", "data_parallel"):
+        irrelevant += GROUP_FIELDS
+    for name in irrelevant:
+        fields.pop(name, None)
+    if strategy == "single":
+        fields["world_size"] = 1
+    if strategy == "ddp" and facts.ddp_kw:
+        asked = facts.ddp_kw.get(str(fields.get("model", DEFAULT.model)), {})
+        for name in DDP_FIELDS:
+            if name in asked:
+                fields.setdefault(name, asked[name])
+    if fields.get("scaling") == "strong":
+        total = fields.get("batch_size", DEFAULT.batch_size)
+        ranks = fields["world_size"]
+        if isinstance(total, int) and total % ranks:
+            raise MatrixError(
+                f"batch_size={total} cannot be divided among world_size={ranks} with "
+                "scaling=strong (the global batch is fixed); choose a multiple"
+            )
+        fields["batch_size"] = total // ranks
+        if ranks == 1:  # weak and strong start from the same cell
+            del fields["scaling"]
+    try:
+        yield Case.from_dict(fields)
+    except (ValueError, TypeError) as error:
+        raise MatrixError(str(error)) from None
+
+
+def _world_sizes(value: Any, facts: Facts) -> list[int]:
+    if value == "auto":
+        return facts.world_sizes
+    if value == "largest":
+        return facts.world_sizes[-1:]
+    return [value]
+
+
+def _toml_value(value: Any) -> Any:
+    """TOML has no null: an unset bucket_cap_mb or threads is written as "unset"."""
+    return None if value == "unset" else value
+
+
+def _needs(gpus: int, found: int) -> str:
+    return f"needs {gpus} GPU{'s' if gpus > 1 else ''}, found {found}"
+
+
+def _needs_torchvision(model: str) -> bool:
+    return model.startswith(("resnet", "torchvision:"))

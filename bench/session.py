@@ -1,0 +1,184 @@
+"""One sweep under pytest: what there is to measure, the machine it runs on, and how it went."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench import machine, matrix
+from bench.case import Case
+from bench.controller import Controller
+from bench.launch import LaunchError, probe
+from bench.matrix import Facts, MatrixError
+from bench.record import Journal
+from bench.result import SCHEMA, VERSION, Failure, LaunchResult
+from bench.settings import Settings
+from bench.sweep import Report, Sweep
+from bench.terminal import throughput
+from models.names import is_file, is_module
+
+
+@dataclass
+class Session:
+    """Built before collection; the sweep itself is opened when the first cell is to run."""
+
+    settings: Settings
+    command: str
+    interpreters: dict[str, dict[str, Any]]
+    facts: Facts
+    cells: dict[str, list[Case]]
+    threads_per_rank: int
+    outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sweep: Sweep | None = None
+    _folder: tempfile.TemporaryDirectory[str] | None = None
+    _machine: dict[str, Any] = field(default_factory=dict)
+    _before: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def prepare(cls, settings: Settings, command: str) -> Session:
+        """Ask the interpreter what it has and lay out the cells.
+
+        Raises ValueError, in one line, for options that are refused.
+        """
+        groups = matrix.read_matrix(settings.matrix)
+        axes = matrix.parse_axes(settings.axes)
+        named = [*axes.get("model", [])] or [
+            model for tables in groups.values() for table in tables for model in table["model"]
+        ]
+        own = sorted({model for model in named if is_file(str(model)) or is_module(str(model))})
+        try:
+            found = probe(settings.python, own)
+        except LaunchError as error:
+            raise MatrixError(str(error)) from None
+        if found["torch"] is None:
+            raise MatrixError(f"{settings.python}: {found['problem']}; install torch for it")
+        for name, about in found["models"].items():
+            if about["problem"]:
+                raise MatrixError(f"{about['problem']} (model {name})")
+        facts = Facts(
+            cores=machine.usable_cores(),
+            gpus=len(found["gpus"]),
+            backends=tuple(found["backends"]),
+            torchvision=found["torchvision"] is not None,
+            ddp_kw={name: about["ddp_kw"] for name, about in found["models"].items()},
+        )
+        cells = matrix.cases(groups, axes, facts)
+        runnable = [
+            case for group in cells.values() for case in group if not matrix.why_not(case, facts)
+        ]
+        return cls(
+            settings=settings,
+            command=command,
+            interpreters={"": found},
+            facts=facts,
+            cells=cells,
+            threads_per_rank=matrix.threads_per_rank(runnable, facts.cores),
+        )
+
+    def why_not(self, case: Case) -> str | None:
+        return matrix.why_not(case, self.facts)
+
+    def open(self, cases: list[Case], report: Report) -> Sweep:
+        """Ready to measure exactly these cases."""
+        self._machine = machine.describe() | {
+            "gpus": self.interpreters[""]["gpus"],
+            "driver": self.interpreters[""]["driver"],
+        }
+        self._before = machine.state()
+        self._folder = tempfile.TemporaryDirectory(prefix="lockstep-")
+        journal = Journal(self.settings.journal_path)
+        journal.header(version=VERSION, settings=self._settings(), machine=self._machine)
+        controller = Controller(
+            self.settings,
+            {label: found["executable"] for label, found in self.interpreters.items()},
+            self.threads_per_rank,
+            Path(self._folder.name),
+        )
+        self.sweep = Sweep(controller, journal, self.settings.launches, cases, report)
+        return self.sweep
+
+    def close(self) -> None:
+        if self.sweep is not None:
+            self.sweep.controller.stop()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def alone(self, case: Case) -> float | None:
+        """Samples per second of the same job on one rank, where this sweep has measured it."""
+        baseline = _one_rank(case)
+        if self.sweep is None or baseline not in self.sweep.cells:
+            return None
+        answers = self.sweep.answers.get(baseline.id, [])
+        launches = [answer for answer in answers if isinstance(answer, LaunchResult)]
+        if len(launches) < self.settings.launches:
+            return None
+        return throughput(baseline, launches)
+
+    def note_outcome(
+        self, case: Case, outcome: str, reason: str | None, failure: Failure | None, rerun: str
+    ) -> None:
+        self.outcomes[case.id] = {
+            "id": case.id,
+            "case": case.to_dict(),
+            "outcome": outcome,
+            "reason": reason,
+            "failure": failure.to_dict() if failure else None,
+            "rerun": rerun,
+        }
+
+    def is_good(self, case_id: str | None) -> bool:
+        """Whether a benchmark's numbers count: no cell of ours, or one that ended well."""
+        return case_id is None or self.outcomes.get(case_id, {}).get("outcome") == "ok"
+
+    def record(self) -> dict[str, Any]:
+        """The top-level ``lockstep`` of the JSON."""
+        largest = self._largest_world_size()
+        return {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "settings": self._settings(),
+            "machine": self._machine,
+            "state": {"before": self._before, "after": machine.state()},
+            "interpreters": self.interpreters,
+            "outcomes": list(self.outcomes.values()),
+            "warnings": machine.warnings(
+                self._machine,
+                self._before,
+                gpus=self.facts.gpus,
+                launches=self.settings.launches,
+                largest_world_size=largest,
+                threads_per_rank=self.threads_per_rank,
+            ),
+        }
+
+    def _largest_world_size(self) -> int:
+        cases = self.sweep.cells if self.sweep else []
+        return max((case.processes for case in cases), default=1)
+
+    def _settings(self) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "matrix": settings.matrix,
+            "axes": list(settings.axes),
+            "launches": settings.launches,
+            "min_steps": settings.min_steps,
+            "warm_up_steps": settings.warm_up_steps,
+            "precision": settings.precision,
+            "max_seconds": settings.max_seconds,
+            "profiled_steps": settings.profiled_steps,
+            "passes": list(settings.passes),
+            "isolation": settings.isolation,
+            "seed": 0,
+            "threads_per_rank": self.threads_per_rank,
+            "largest_world_size": self._largest_world_size(),
+            "command": self.command,
+        }
+
+
+def _one_rank(case: Case) -> Case:
+    """The baseline of a case: weak scaling keeps the batch per rank, strong the global batch."""
+    batch_size = case.global_batch_size if case.scaling == "strong" else case.batch_size
+    return case.replace(world_size=1, batch_size=batch_size, scaling="weak")

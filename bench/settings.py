@@ -1,0 +1,82 @@
+"""The options of a sweep, read once at pytest's edge."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ALL_PASSES = ("timed", "check", "profiled", "no_communication", "checkpoint")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a sweep is measured. Times are in seconds, ``precision`` is a ratio."""
+
+    matrix: str = "quick"
+    axes: tuple[str, ...] = ()
+    launches: int = 3
+    min_steps: int = 20
+    warm_up_steps: int = 10
+    precision: float = 0.02
+    max_seconds: float = 6.0
+    profiled_steps: int = 5
+    passes: tuple[str, ...] = ALL_PASSES
+    isolation: str = "fork"
+    case_timeout_s: float = 600.0
+    launch_timeout_s: float = 180.0
+    data_root: str | None = None
+    download: bool = False
+    python: str = ""
+    json_path: Path | None = None
+
+    @classmethod
+    def from_pytest(cls, config: Any, python: str) -> Settings:
+        """Raises ValueError, in one line, for values that make no sense."""
+        option = config.getoption
+        passes = tuple(part.strip() for part in option("--passes").split(",") if part.strip())
+        unknown = [name for name in passes if name not in ALL_PASSES]
+        if unknown:
+            raise ValueError(
+                f"--passes: {unknown[0]!r} is not a pass (choose from {', '.join(ALL_PASSES)})"
+            )
+        json_file = option("benchmark_json", default=None)
+        settings = cls(
+            matrix=option("--matrix"),
+            axes=tuple(option("--axis")),
+            launches=option("--launches"),
+            min_steps=option("--min-steps"),
+            warm_up_steps=option("--warm-up-steps"),
+            precision=option("--precision"),
+            max_seconds=option("--max-seconds"),
+            passes=("timed", *(name for name in passes if name != "timed")),
+            isolation=option("--isolation"),
+            case_timeout_s=option("--case-timeout"),
+            data_root=option("--data-root"),
+            download=option("--download"),
+            python=python,
+            json_path=Path(json_file) if json_file else None,
+        )
+        for name in ("launches", "min_steps", "warm_up_steps"):
+            if getattr(settings, name) < 1:
+                raise ValueError(f"--{name.replace('_', '-')} must be at least 1")
+        for name in ("precision", "max_seconds", "case_timeout_s"):
+            if getattr(settings, name) <= 0:
+                raise ValueError(f"--{name.removesuffix('_s').replace('_', '-')} must be above 0")
+        return settings
+
+    def one_step(self) -> Settings:
+        """What --benchmark-disable asks for: run everything once, measure nothing."""
+        return dataclasses.replace(
+            self, launches=1, min_steps=1, warm_up_steps=1, max_seconds=1e-9, passes=("timed",)
+        )
+
+    @property
+    def max_seconds_per_launch(self) -> float:
+        """``max_seconds`` is a case's budget for timed steps over all launches."""
+        return self.max_seconds / self.launches
+
+    @property
+    def journal_path(self) -> Path | None:
+        return self.json_path.with_suffix(".journal.jsonl") if self.json_path else None

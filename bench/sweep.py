@@ -1,0 +1,99 @@
+"""The order in which cells are measured: launches outside, cells inside.
+
+Every launch goes over the whole matrix, so that the launches of a cell lie apart in time and the
+interval over them holds the drift of the machine as well as the noise of a restart. The last
+launch of a cell is its pytest item; the launches before it run before the first item.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bench.case import Case
+from bench.record import Journal
+from bench.result import Failure, LaunchResult
+
+
+class RunsCases(Protocol):
+    def run(self, case: Case, launch: int, world_size: int) -> LaunchResult | Failure: ...
+
+    def stop(self) -> None: ...
+
+
+Report = Callable[[Case, int, "LaunchResult | Failure"], None]
+
+
+@dataclass
+class Sweep:
+    """Measures cells, each in every launch. ``cells``: what will be measured, in order."""
+
+    controller: RunsCases
+    journal: Journal
+    launches: int
+    cells: list[Case]
+    report: Report
+    clock: Callable[[], float] = time.monotonic
+    answers: dict[str, list[LaunchResult | Failure]] = field(default_factory=dict)
+    _spent_s: float = 0.0
+    _measured: int = 0
+
+    def earlier_launches(self) -> None:
+        """All launches but the last. A cell that fails is not tried again in the next."""
+        for launch in range(self.launches - 1):
+            for case in in_launch_order(self.cells, launch, self.launches):
+                if self.failure(case) is None:
+                    self.report(case, launch, self._measure(case, launch))
+
+    def last_launch(self, case: Case) -> list[LaunchResult] | Failure:
+        """The cell's last launch; all its launches, or the failure of one."""
+        failure = self.failure(case)
+        if failure is None:
+            self._measure(case, self.launches - 1)
+            failure = self.failure(case)
+        if failure is not None:
+            return failure
+        return [answer for answer in self.answers[case.id] if isinstance(answer, LaunchResult)]
+
+    def failure(self, case: Case) -> Failure | None:
+        for answer in self.answers.get(case.id, []):
+            if isinstance(answer, Failure):
+                return answer
+        return None
+
+    def seconds_left(self) -> float | None:
+        """An estimate from the cells measured so far; None before the first."""
+        if not self._measured:
+            return None
+        total = len(self.cells) * self.launches
+        return (total - self._measured) * self._spent_s / self._measured
+
+    def _measure(self, case: Case, launch: int) -> LaunchResult | Failure:
+        started = self.clock()
+        ranks = max(
+            cell.processes
+            for cell in self.cells
+            if (cell.torch, cell.launcher) == (case.torch, case.launcher)
+        )
+        answer = self.controller.run(case, launch, ranks)
+        self.journal.append(case, launch, answer)
+        self.answers.setdefault(case.id, []).append(answer)
+        self._measured += 1
+        self._spent_s += self.clock() - started
+        return answer
+
+
+def in_launch_order(cells: Sequence[Case], launch: int, launches: int) -> list[Case]:
+    """The cells of a launch: each launch begins at another one, so that no cell is always first
+    or always last. Cells that share ranks stay together."""
+    blocks: dict[tuple[str, str], list[Case]] = {}
+    for case in cells:
+        blocks.setdefault((case.torch, case.launcher), []).append(case)
+    order: list[Case] = []
+    for block in blocks.values():
+        # The last launch is pytest's own and begins at the first cell.
+        first = len(block) * ((launch + 1) % launches) // launches
+        order += block[first:] + block[:first]
+    return order

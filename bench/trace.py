@@ -1,0 +1,403 @@
+"""From a torch.profiler trace to communication figures of one rank.
+
+`analyse` reads Chrome/Kineto JSON and keeps intervals in whole nanoseconds, no events. What counts:
+
+- communication: NCCL, RCCL and MSCCL kernels on a GPU, `gloo:…` ranges on gloo's worker threads;
+  the CPU ranges that hand a collective over (`c10d::allreduce_`, `nccl:all_reduce`) are not;
+- compute: the other GPU kernels (copies and memory fills are neither), or, in a trace without GPU
+  kernels, the operators on threads that do not serve gloo, less their `c10d::` parts;
+- step: the `ProfilerStep#N` during which the work was launched, not the one during which it ran.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.classify import count_of
+from bench.intervals import Intervals, Range, clip, intersection, subtraction, total_ns, union
+from bench.trace_events import Scan, TraceError, base_time_ns, parse_trace, read_trace
+from bench.trace_steps import Placement
+
+__all__ = [
+    "Collective",
+    "RankTrace",
+    "Step",
+    "StepFigures",
+    "StepWork",
+    "Totals",
+    "TraceError",
+    "analyse",
+]
+
+_RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|r)[-_]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One communication kernel or gloo range.
+
+    Times are nanoseconds on the trace's own clock, `baseTimeNanoseconds` added where the file has
+    it. `step` is None where the collective belongs to no whole step; `bytes` as in `Message`.
+    """
+
+    kind: str
+    start_ns: int
+    end_ns: int
+    step: int | None
+    bytes: int | None
+    dtype: str | None
+    group: str | None
+    group_size: int | None
+
+    @property
+    def duration_ns(self) -> int:
+        """From start to end, waiting for the other ranks included."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class Step:
+    """A whole ProfilerStep.
+
+    `step_ns` is its length where work runs on the CPU. On a GPU it is the period from the first
+    compute kernel launched in this step to the first one launched in the next, since the CPU runs
+    ahead; None for the last step, which has no next.
+    """
+
+    start_ns: int
+    end_ns: int
+    number: int
+    step_ns: int | None
+
+
+@dataclass(frozen=True)
+class StepWork:
+    """What ran for one step (`step` None: for no whole step) besides the collectives.
+
+    `kernels` counts GPU kernels, communication kernels, copies and memory fills.
+    """
+
+    step: int | None
+    kernels: int
+    compute: Intervals
+    memory: Intervals
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over several steps or a whole trace, in nanoseconds.
+
+    `union_ns` counts overlapping collectives once, `summed_ns` each. `exposed_ns` is the part of
+    the union during which this rank computed nothing, `overlap_ns` the rest. `busy_ns` is the union
+    of communication, compute and copies, and `span_ns` goes from their first start to last end.
+    """
+
+    calls: int
+    bytes: int | None
+    union_ns: int
+    summed_ns: int
+    exposed_ns: int
+    overlap_ns: int
+    compute_ns: int
+    busy_ns: int
+    span_ns: int
+    kernels: int
+
+    @property
+    def overlap_ratio(self) -> float | None:
+        """1 - exposed / union; None without communication."""
+        return 1 - self.exposed_ns / self.union_ns if self.union_ns else None
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """The communication of one kind in one step; fields as in `Totals`, `step_ns` as in `Step`."""
+
+    step: int
+    step_ns: int | None
+    calls: int
+    bytes: int | None
+    union_ns: int
+    summed_ns: int
+    exposed_ns: int
+
+    def to_json(self) -> dict[str, Any]:
+        """One entry of `per_step` in the record; times in seconds."""
+        return {
+            "step": self.step,
+            "step_s": _seconds(self.step_ns),
+            "calls": self.calls,
+            "bytes": self.bytes,
+            "union_s": self.union_ns / 1e9,
+            "summed_s": self.summed_ns / 1e9,
+            "exposed_s": self.exposed_ns / 1e9,
+        }
+
+
+@dataclass(frozen=True)
+class RankTrace:
+    """The figures of one rank's trace.
+
+    `base_ns` is the file's `baseTimeNanoseconds`, already part of all times here. `device` is
+    `gpu` where kernels ran, else `cpu`. `dropped_steps` counts ProfilerSteps that were stubs, cut,
+    repeated or without a usable time; `notes` say in words what to know before using a figure.
+    """
+
+    source: str
+    rank: int | None
+    world_size: int | None
+    backend: str | None
+    base_ns: int | None
+    device: str
+    steps: tuple[Step, ...]
+    dropped_steps: int
+    collectives: tuple[Collective, ...]
+    work: tuple[StepWork, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def missing_communication(self) -> bool:
+        """Whether several ranks are known to take part and yet no collective was found."""
+        return not self.collectives and (self.world_size or 1) > 1
+
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of collective in the trace, in alphabetical order."""
+        return tuple(sorted({collective.kind for collective in self.collectives}))
+
+    def totals(self, kind: str | None = None, steps: Collection[int] | None = None) -> Totals:
+        """Sums over one kind of collective (None: all) and some steps (None: the whole trace).
+
+        With `steps`, only work launched in those steps counts, on both sides of the overlap.
+        """
+        chosen = [
+            collective
+            for collective in self.collectives
+            if (kind is None or collective.kind == kind)
+            and (steps is None or collective.step in steps)
+        ]
+        work = [item for item in self.work if steps is None or item.step in steps]
+        compute = union(r for item in work for r in item.compute)
+        memory = [r for item in work for r in item.memory]
+        others = [
+            (collective.start_ns, collective.end_ns)
+            for collective in self.collectives
+            if steps is None or collective.step in steps
+        ]
+        communication = _union_of(chosen)
+        busy = union([*compute, *memory, *others])
+        overlap_ns = total_ns(intersection(communication, compute))
+        union_ns = total_ns(communication)
+        return Totals(
+            calls=len(chosen),
+            bytes=_bytes_of(chosen),
+            union_ns=union_ns,
+            summed_ns=sum(collective.duration_ns for collective in chosen),
+            exposed_ns=union_ns - overlap_ns,
+            overlap_ns=overlap_ns,
+            compute_ns=total_ns(compute),
+            busy_ns=total_ns(busy),
+            span_ns=busy[-1][1] - busy[0][0] if busy else 0,
+            kernels=sum(item.kernels for item in work),
+        )
+
+    def per_step(self, kind: str | None = None) -> tuple[StepFigures, ...]:
+        """The figures of every whole step for one kind of collective (None: all).
+
+        Exposed means that the rank computed nothing at all, for this step or for another.
+        """
+        compute = union(r for item in self.work for r in item.compute)
+        of_step: dict[int | None, list[Collective]] = defaultdict(list)
+        for collective in self.collectives:
+            if kind is None or collective.kind == kind:
+                of_step[collective.step].append(collective)
+        figures = []
+        for step in self.steps:
+            chosen = of_step[step.number]
+            communication = _union_of(chosen)
+            beside = clip(compute, *_extent(communication))
+            figures.append(
+                StepFigures(
+                    step=step.number,
+                    step_ns=step.step_ns,
+                    calls=len(chosen),
+                    bytes=_bytes_of(chosen),
+                    union_ns=total_ns(communication),
+                    summed_ns=sum(collective.duration_ns for collective in chosen),
+                    exposed_ns=total_ns(subtraction(communication, beside)),
+                )
+            )
+        return tuple(figures)
+
+    def to_json(self, kind: str | None = "all_reduce") -> dict[str, Any]:
+        """The record `communication`: means over whole steps, in seconds; None without any.
+
+        Other kinds of collective are left out of the figures and named in the notes; `kind=None`
+        takes all kinds together.
+        """
+        figures = self.per_step(kind)
+        notes = list(self.notes)
+        if kind is not None:
+            notes += self._left_out(kind)
+        union_ns = sum(step.union_ns for step in figures)
+        exposed_ns = sum(step.exposed_ns for step in figures)
+        sizes = [step.bytes for step in figures if step.bytes is not None]
+        return {
+            "steps": len(figures),
+            "calls_per_step": _mean([step.calls for step in figures]),
+            "bytes_per_step": _mean(sizes) if len(sizes) == len(figures) else None,
+            "all_reduce_s": _mean([step.union_ns / 1e9 for step in figures]),
+            "summed_s": _mean([step.summed_ns / 1e9 for step in figures]),
+            "exposed_s": _mean([step.exposed_ns / 1e9 for step in figures]),
+            "overlap_ratio": 1 - exposed_ns / union_ns if union_ns else None,
+            "per_step": [step.to_json() for step in figures],
+            "notes": notes,
+        }
+
+    def _left_out(self, kind: str) -> list[str]:
+        whole = {step.number for step in self.steps}
+        others: dict[str, list[Collective]] = defaultdict(list)
+        for collective in self.collectives:
+            if collective.kind != kind and (collective.step in whole or not whole):
+                others[collective.kind].append(collective)
+        return [
+            f"not counted as {kind}: {_count(len(calls), f'{other} call')}, "
+            f"{total_ns(_union_of(calls)) / 1e6:.3f} ms"
+            for other, calls in sorted(others.items())
+        ]
+
+
+def analyse(
+    trace: str | Path | bytes | dict[str, Any] | list[Any],
+    *,
+    rank: int | None = None,
+    name: str | None = None,
+) -> RankTrace:
+    """The figures of one rank's trace.
+
+    `trace` is a path, the bytes of a file (gzip or not), or the parsed JSON: an object with
+    `traceEvents`, or the bare list of events. The rank is the one given, else the file's
+    `distributedInfo`, else a `rank3` or `r3` in the name; `name` is used in messages.
+    Raises `TraceError` where the input is unreadable, cut, or no trace.
+    """
+    source = name or (str(trace) if isinstance(trace, str | Path) else "trace in memory")
+    notes: list[str] = []
+    data: Any = trace
+    if isinstance(trace, str | Path):
+        data = read_trace(trace, source, notes)
+    elif isinstance(trace, bytes):
+        data = parse_trace(trace, source, notes)
+    header: dict[str, Any] = data if isinstance(data, dict) else {}
+    events = header.get("traceEvents") if isinstance(data, dict) else data
+    if not isinstance(events, list):
+        raise TraceError(f"{source}: not a profiler trace: it has no list of traceEvents")
+    base_ns = base_time_ns(header.get("baseTimeNanoseconds"))
+    scan = Scan(base_ns or 0)
+    scan.read(events)
+    return _rank_trace(Placement(scan), header, source, rank, base_ns, notes)
+
+
+def _rank_trace(
+    placement: Placement,
+    header: dict[str, Any],
+    source: str,
+    rank: int | None,
+    base_ns: int | None,
+    notes: list[str],
+) -> RankTrace:
+    info = header.get("distributedInfo")
+    info = info if isinstance(info, dict) else {}
+    if rank is None:
+        rank = _rank(header, info, source, alone=not placement.calls)
+    world_size = count_of(info.get("world_size")) or None
+    backend = info.get("backend")
+    whole = placement.whole
+    number_of = placement.number_of
+    notes = [*notes, *placement.notes()]
+    if not placement.calls and (world_size or 1) > 1:
+        notes.append(
+            f"no communication found, though the world size is {world_size}"
+            + ("" if placement.on_gpu else ": neither gloo ranges nor GPU kernels in the trace")
+        )
+    return RankTrace(
+        source=source,
+        rank=rank,
+        world_size=world_size,
+        backend=backend if isinstance(backend, str) else None,
+        base_ns=base_ns,
+        device="gpu" if placement.on_gpu else "cpu",
+        steps=tuple(Step(*placement.windows.kept[i], placement.step_ns(i)) for i in whole),
+        dropped_steps=placement.dropped,
+        collectives=tuple(
+            Collective(
+                kind=message.kind,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                step=number_of.get(index),
+                bytes=message.bytes,
+                dtype=message.dtype,
+                group=message.group,
+                group_size=message.group_size,
+            )
+            for index, start_ns, end_ns, message in placement.calls
+        ),
+        work=_work(placement),
+        notes=tuple(notes),
+    )
+
+
+def _work(placement: Placement) -> tuple[StepWork, ...]:
+    whole = set(placement.whole)
+    outside = [i for i in (None, *range(len(placement.windows.kept))) if i not in whole]
+    parts: list[tuple[int | None, list[int | None]]] = [(None, outside)]
+    parts += [(placement.number_of[i], [i]) for i in placement.whole]
+    return tuple(
+        StepWork(
+            step=number,
+            kernels=sum(placement.kernels[i] for i in positions),
+            compute=union(r for i in positions for r in placement.compute.get(i, ())),
+            memory=union(r for i in positions for r in placement.memory.get(i, ())),
+        )
+        for number, positions in parts
+    )
+
+
+def _rank(header: dict[str, Any], info: dict[str, Any], source: str, alone: bool) -> int | None:
+    rank = count_of(info.get("rank"))
+    if rank is not None:
+        return rank
+    named = _RANK_IN_NAME.search(Path(source).name)
+    if named:
+        return int(named[1])
+    # A job that never made a process group has no distributedInfo: it is the only rank.
+    return 0 if header and not info and alone else None
+
+
+def _union_of(collectives: Iterable[Collective]) -> Intervals:
+    return union((collective.start_ns, collective.end_ns) for collective in collectives)
+
+
+def _extent(intervals: Intervals) -> Range:
+    return (intervals[0][0], intervals[-1][1]) if intervals else (0, 0)
+
+
+def _bytes_of(collectives: Sequence[Collective]) -> int | None:
+    """The sum of the sizes; None if one of them is unknown."""
+    sizes = [collective.bytes for collective in collectives if collective.bytes is not None]
+    return sum(sizes) if len(sizes) == len(collectives) else None
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / 1e9

@@ -1,0 +1,178 @@
+"""The training loop that is timed, and the windows in which it is."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from bench.precision import relative_half_width
+from bench.worker.device import Clock, Device
+from bench.worker.strategies import Wrapped
+from models.model import Batch, Model
+
+
+class TrainingLoop:
+    """One step: data, forward, backward, (hand-made all-reduce,) optimizer.
+
+    ``phases`` names what lies between the marks of a step, in order. Where the model brings its
+    own ``step_fn`` forward and backward cannot be told apart and are one phase of that name.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        wrapped: Wrapped,
+        optimizer: torch.optim.Optimizer | None,
+        next_batch: Callable[[], Batch],
+        device: Device,
+        precision: str,
+    ) -> None:
+        self._model = model
+        self._wrapped = wrapped
+        self._optimizer = optimizer
+        self._next_batch = next_batch
+        self._mark = device.clock.mark
+        self._autocast: Callable[[], contextlib.AbstractContextManager[Any]] = (
+            (lambda: torch.autocast(device.kind, dtype=torch.bfloat16))
+            if precision == "bf16"
+            else contextlib.nullcontext
+        )
+        phases = ["data"]
+        phases += ["step_fn"] if model.step_fn else ["forward", "backward"]
+        if wrapped.reduce:
+            phases.append("communication")
+        self.phases = (*phases, "optimizer")
+        self.step_index = 0
+
+    def step(self) -> None:
+        mark = self._mark
+        mark()
+        args, target = self._next_batch()
+        mark()
+        self.gradients(args, target)
+        if self._optimizer is not None:
+            self._optimizer.step()
+            self._optimizer.zero_grad(set_to_none=True)
+        self.step_index += 1
+
+    def gradients(self, args: tuple[Any, ...], target: Any) -> None:
+        """Forward, backward and reduction, with the marks between them."""
+        mark = self._mark
+        if self._model.step_fn:
+            self._model.step_fn(self._wrapped.forward, args, target)
+        else:
+            with self._autocast():
+                loss = self._model.loss(self._wrapped.forward(*args), target)
+            mark()
+            if loss.requires_grad:  # not so where every parameter is frozen
+                loss.backward()
+        mark()
+        if self._wrapped.reduce:
+            self._wrapped.reduce()
+            mark()
+
+
+class Window:
+    """The times of one window of steps: seconds per step, and per phase and step."""
+
+    def __init__(self, clock: Clock, phases: tuple[str, ...], steps: int) -> None:
+        marks = len(phases)
+        self.step_s = [clock.seconds(i * marks, (i + 1) * marks) for i in range(steps)]
+        self.phase_s = {
+            phase: [clock.seconds(i * marks + k, i * marks + k + 1) for i in range(steps)]
+            for k, phase in enumerate(phases)
+        }
+
+
+class Ranks:
+    """What the ranks of a case agree on between windows. Never used inside one."""
+
+    def __init__(self, world_size: int, group: Any | None) -> None:
+        self._alone = world_size == 1
+        self._group = group
+
+    def barrier(self) -> None:
+        if not self._alone:
+            dist.barrier(group=self._group)
+
+    def maximum(self, values: list[float]) -> list[float]:
+        """Element by element the largest over ranks; exact."""
+        if self._alone:
+            return values
+        tensor = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self._group)
+        return [float(value) for value in tensor.tolist()]
+
+    def same_everywhere(self, number: int) -> bool:
+        """Whether all ranks hold the same 63-bit number."""
+        if self._alone:
+            return True
+        both = torch.tensor([number, -number], dtype=torch.int64)
+        dist.all_reduce(both, op=dist.ReduceOp.MAX, group=self._group)
+        highest, negated_lowest = both.tolist()
+        return bool(highest == -negated_lowest)
+
+
+def run_window(loop: TrainingLoop, device: Device, ranks: Ranks, steps: int) -> Window:
+    """Time ``steps`` steps. The ranks meet first; one step that is not timed leads in, so that
+    the ranks have found their stride (and, on a GPU, the CPU is running ahead)."""
+    ranks.barrier()
+    device.clock.start()
+    loop.step_index = -1
+    loop.step()
+    device.clock.start()
+    for _ in range(steps):
+        loop.step()
+    device.clock.mark()
+    device.clock.finish()
+    return Window(device.clock, loop.phases, steps)
+
+
+def next_window(
+    slowest_step_s: list[float], *, min_steps: int, precision: float, max_seconds: float
+) -> int:
+    """How many steps the next window has; 0 ends the pass.
+
+    All ranks hold the same times and so come to the same answer without asking each other.
+    """
+    done = len(slowest_step_s)
+    if done < min_steps:
+        return min_steps - done
+    reached = relative_half_width(slowest_step_s)
+    if reached is not None and reached <= precision:
+        return 0
+    left_s = max_seconds - sum(slowest_step_s)
+    affordable = int(left_s / statistics.median(slowest_step_s)) if left_s > 0 else 0
+    steps = min(max(done // 2, 10), affordable)
+    return steps if steps >= 5 else 0
+
+
+def timed_pass(
+    loop: TrainingLoop,
+    device: Device,
+    ranks: Ranks,
+    *,
+    min_steps: int,
+    precision: float,
+    max_seconds: float,
+) -> tuple[list[float], dict[str, list[float]], list[float]]:
+    """(this rank's step times, its phase times, the slowest rank's step times), in seconds."""
+    own: list[float] = []
+    phases: dict[str, list[float]] = {phase: [] for phase in loop.phases}
+    slowest: list[float] = []
+    while True:
+        steps = next_window(
+            slowest, min_steps=min_steps, precision=precision, max_seconds=max_seconds
+        )
+        if steps == 0:
+            return own, phases, slowest
+        window = run_window(loop, device, ranks, steps)
+        own += window.step_s
+        for phase, times in window.phase_s.items():
+            phases[phase] += times
+        slowest += ranks.maximum(window.step_s)

@@ -1,0 +1,82 @@
+"""What one interpreter has, as one line of JSON: ``python -m bench.worker.probe [MODEL ...]``.
+
+The controller imports no torch; this short process is how it learns what can run, and what
+models of one's own, named on the command line, ask of DistributedDataParallel.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from typing import Any
+
+from bench.wire import PROBE_MARK
+
+
+def probe() -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "torch": None,
+        "torchvision": None,
+        "cuda": None,
+        "hip": None,
+        "nccl": None,
+        "backends": [],
+        "gpus": [],
+        "driver": None,
+        "problem": None,
+    }
+    try:
+        import torch
+        import torch.distributed as dist
+    except (ImportError, OSError) as error:
+        found["problem"] = f"torch cannot be imported: {error}"
+        return found
+    found["torch"] = torch.__version__
+    found["cuda"] = torch.version.cuda
+    found["hip"] = getattr(torch.version, "hip", None)
+    if dist.is_available():
+        if dist.is_gloo_available():
+            found["backends"].append("gloo")
+        if dist.is_nccl_available():
+            found["backends"].append("nccl")
+    if torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            properties = torch.cuda.get_device_properties(index)
+            found["gpus"].append({"name": properties.name, "memory_bytes": properties.total_memory})
+        if "nccl" in found["backends"]:
+            found["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    try:
+        import torchvision
+
+        found["torchvision"] = torchvision.__version__
+    except (ImportError, OSError, RuntimeError, AttributeError):
+        pass  # not there, or built for another torch: models that need it are skipped
+    return found
+
+
+def own_models(names: list[str]) -> dict[str, dict[str, Any]]:
+    """By name: the module's DDP_KW, or the problem with the module in one line."""
+    from models.registry import load
+
+    found: dict[str, dict[str, Any]] = {}
+    for name in names:
+        try:
+            asked = load(name).ddp_kw
+            plain = {key: value for key, value in asked.items() if _is_plain(value)}
+            found[name] = {"ddp_kw": plain, "problem": None}
+        except ValueError as error:
+            found[name] = {"ddp_kw": {}, "problem": str(error)}
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+if __name__ == "__main__":
+    facts = probe()
+    facts["models"] = own_models(sys.argv[1:]) if facts["torch"] else {}
+    print(PROBE_MARK + json.dumps(facts), flush=True)

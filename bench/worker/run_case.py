@@ -1,0 +1,387 @@
+"""The life of a job: from process group to teardown, each phase timed and announced.
+
+``run_case`` runs in a child that a rank has forked for this one case. It says what it does
+through ``say`` (see the table in bench/wire.py) and returns the child's exit code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import statistics
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from bench import trace
+from bench.case import Case
+from bench.ranks import outline
+from bench.worker import checks, data, strategies
+from bench.worker.device import Device, device_for
+from bench.worker.loop import Ranks, TrainingLoop, run_window, timed_pass
+from models import registry
+from models.model import Batch, Model
+
+Say = Callable[..., None]
+
+#: Variables by which launchers tell a process its place. The child's place is the job's to say.
+_PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+#: At most this many collectives a rank are sent for matching across ranks.
+_MOST_COLLECTIVES = 2_000
+_NO_COMMUNICATION_STEPS = 20
+
+
+def run_case(job: dict[str, Any], say: Say, forked_s: float) -> int:
+    """Measure one case as one rank of it. ``job`` is what the controller sent."""
+    life = Life(say, forked_s)
+    try:
+        record = _live(job, life)
+    except BaseException as error:
+        say("rank_failed", failure=life.failure(error, job["rank"]))
+        return 1
+    say("rank_done", record=record)
+    return 0
+
+
+class Life:
+    """Which phase the job is in, and how long each took."""
+
+    def __init__(self, say: Say, forked_s: float) -> None:
+        self.say = say
+        self.now = "rendezvous"
+        self.lifecycle: dict[str, float] = {"fork_s": time.perf_counter() - forked_s}
+        self.loop: TrainingLoop | None = None
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        self.now = name
+        if self.loop is not None:
+            self.loop.step_index = 0
+        self.say("rank_phase", phase=name)
+        started = time.perf_counter()
+        yield
+        self.lifecycle[f"{name.replace('-', '_')}_s"] = time.perf_counter() - started
+
+    def failure(self, error: BaseException, rank: int) -> dict[str, Any]:
+        stepping = self.now in ("warm-up", "timed", "profiled", "no-communication")
+        out_of_memory = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
+        return {
+            "rank": rank,
+            "host": socket.gethostname(),
+            "phase": self.now,
+            "step": max(0, self.loop.step_index) if self.loop is not None and stepping else None,
+            "type": type(error).__name__,
+            "message": str(error)[:20_000],
+            "traceback": "".join(traceback.format_exception(error))[-50_000:],
+            "outcome": "out of memory" if out_of_memory else "failed",
+        }
+
+
+def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
+    case = Case.from_dict(job["case"])
+    rank: int = job["rank"]
+    torch.set_num_threads(job["threads"])
+    _take_place(job)
+
+    # Before the init phase, so that no rank has to try again while rank 0's store comes up: the
+    # others start only once it listens. It is the store init_process_group then finds and shares.
+    store = None
+    if case.processes > 1 or case.strategy in ("ddp", "all_reduce"):
+        store = _rendezvous(job, case, life)
+
+    with life.phase("init"):
+        device = device_for(case.device, job["local_rank"], case.backend)
+        ranks = _join(job, case)
+
+    with life.phase("build"):
+        torch.manual_seed(case.seed)
+        model = registry.load(case.model)
+        module = model.build().train()
+        module = device.place(module)
+        next_batch, source = _source(job, case, model, device)
+        lazy = strategies.initialise_lazy(module, next_batch()[0])
+    with life.phase("wrap"):
+        wrapped = strategies.wrap(module, case, device, model.ddp_kw)
+        trained = strategies.trainable(module)
+        optimizer = model.optimizer(trained) if trained else None
+        loop = TrainingLoop(model, wrapped, optimizer, next_batch, device, case.precision)
+        life.loop = loop
+        gradient_bytes = strategies.bytes_of(trained)
+        device.synchronize()
+
+    with life.phase("warm-up"):
+        ranks.barrier()
+        started = time.perf_counter()
+        loop.step()
+        device.synchronize()
+        first_step_s = time.perf_counter() - started
+        device.start_memory()
+        for _ in range(job["warm_up_steps"] - 1):
+            loop.step()
+        device.synchronize()
+
+    with life.phase("timed"):
+        own, phases, slowest = timed_pass(
+            loop,
+            device,
+            ranks,
+            min_steps=job["min_steps"],
+            precision=job["precision"],
+            max_seconds=job["max_seconds"],
+        )
+        peak_bytes = device.peak_memory_bytes()
+
+    passes = job["passes"]
+    checked: dict[str, Any] = {"notes": []}
+    if "check" in passes:
+        with life.phase("check"):
+            checked["parameters_equal"] = checks.parameters_equal(module, ranks)
+            checked |= checks.check_gradients(model, wrapped, loop, case, rank, device, ranks)
+
+    communication: dict[str, Any] = {"communication": None, "communication_note": "not profiled"}
+    profiled_step_s = None
+    if "profiled" in passes:
+        with life.phase("profiled"):
+            communication, profiled = _profiled_pass(job, loop, device, ranks, case)
+            profiled_step_s = statistics.median(ranks.maximum(profiled))
+        checked |= _reduced_bytes(communication.pop("reduced_bytes"), gradient_bytes, case)
+
+    bucket_record = strategies.buckets(wrapped.ddp) if wrapped.ddp is not None else None
+    silent_step_s = None
+    if "no_communication" in passes and wrapped.ddp is not None and case.world_size > 1:
+        with life.phase("no-communication"):
+            strategies.silence(wrapped.ddp)
+            steps = min(_NO_COMMUNICATION_STEPS, len(slowest))
+            window = run_window(loop, device, ranks, steps)
+            silent_step_s = statistics.median(ranks.maximum(window.step_s))
+
+    saved = None
+    if "checkpoint" in passes:
+        with life.phase("checkpoint"):
+            saved = _checkpoint(module) if rank == 0 else None
+            ranks.barrier()
+
+    with life.phase("teardown"):
+        if dist.is_available() and dist.is_initialized():
+            dist.destroy_process_group()
+        del store
+
+    args, _ = next_batch()
+    batch_size = args[0].shape[0] if args and hasattr(args[0], "shape") else case.batch_size
+    return {
+        "rank": rank,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "device": device.name,
+        "device_name": device.describe(),
+        "threads": torch.get_num_threads(),
+        "timed_step_s": own,
+        "phases": _phase_record(phases, loop.phases),
+        "first_step_s": first_step_s,
+        "lifecycle": life.lifecycle,
+        **communication,
+        "memory": {
+            "peak_bytes": peak_bytes,
+            "kind": device.memory_kind,
+            "parameters_bytes": strategies.bytes_of(module.parameters()),
+        },
+        "software": strategies.software(case.backend),
+        "job": {
+            "reached_precision": None,  # the controller's to say, from the gathered steps
+            "parameters": sum(parameter.numel() for parameter in module.parameters()),
+            "gradient_bytes": gradient_bytes,
+            "replicas_used": wrapped.replicas_used(batch_size) if wrapped.replicas > 1 else None,
+            "label": wrapped.label if trained else "nothing to train: forward pass only",
+            "data_source": source,
+            "lazy_layers": lazy,
+            "buckets": bucket_record,
+            "no_communication_step_s": silent_step_s,
+            "profiled_step_s": profiled_step_s,
+            "checks": checked,
+            "checkpoint": saved,
+        },
+    }
+
+
+def _take_place(job: dict[str, Any]) -> None:
+    """This process's place in the job, as a launcher would have told it; nothing of the rank's
+    own launcher is left, or env:// would look for torchrun's store."""
+    for name in list(os.environ):
+        if name.startswith(("TORCHELASTIC_", "PET_")) or name in (
+            *_PLACE,
+            "GROUP_RANK",
+            "GROUP_WORLD_SIZE",
+            "ROLE_RANK",
+            "ROLE_NAME",
+            "ROLE_WORLD_SIZE",
+        ):
+            del os.environ[name]
+    os.environ["RANK"] = str(job["rank"])
+    os.environ["WORLD_SIZE"] = str(job["world_size"])
+    os.environ["LOCAL_RANK"] = str(job["local_rank"])
+
+
+def _rendezvous(job: dict[str, Any], case: Case, life: Life) -> Any:
+    """Where the ranks meet. Rank 0 listens on a port the system gives and says which."""
+    if case.init_method == "file":
+        if job["rank"] == 0:
+            life.say("rank_rendezvous")
+        return None
+    store = None
+    if job["rank"] == 0:
+        # multi_tenant: init_process_group, asked for the same port, shares this server.
+        store = dist.TCPStore(job["host"], 0, None, True, wait_for_workers=False, multi_tenant=True)
+        job["port"] = store.port
+        life.say("rank_rendezvous", port=store.port)
+    os.environ["MASTER_ADDR"] = job["host"]
+    os.environ["MASTER_PORT"] = str(job["port"])
+    return store
+
+
+def _join(job: dict[str, Any], case: Case) -> Ranks:
+    if case.strategy not in ("ddp", "all_reduce"):
+        return Ranks(1, None)
+    timeout = timedelta(seconds=job["timeout_s"])
+    options: dict[str, Any] = {"backend": case.backend, "timeout": timeout}
+    if case.init_method == "env":
+        options["init_method"] = "env://"
+    else:
+        address = f"tcp://{job['host']}:{job.get('port')}"
+        options["init_method"] = (
+            Path(job["store_file"]).as_uri() if case.init_method == "file" else address
+        )
+        options |= {"rank": job["rank"], "world_size": job["world_size"]}
+    dist.init_process_group(**options)
+    # What the ranks agree on between windows never goes through the backend that is measured
+    # when that is nccl: it would need the GPU.
+    group = dist.new_group(backend="gloo") if case.backend != "gloo" else None
+    return Ranks(job["world_size"], group)
+
+
+def _source(
+    job: dict[str, Any], case: Case, model: Model, device: Device
+) -> tuple[Callable[[], Batch], str]:
+    """(the next batch, on the device; in words, where the samples come from)."""
+    batch_size = case.batch_size if case.processes > 1 else case.global_batch_size
+    if case.data == "synthetic":
+        made_once = data.synthetic(model, batch_size, job["rank"], device.name, seed=case.seed)
+        return (lambda: made_once), "synthetic: one batch, made once, on the device"
+    source = data.loader(
+        model,
+        batch_size,
+        job["rank"],
+        case.processes,
+        seed=case.seed,
+        data_root=job["data_root"],
+        download=job["download"],
+    )
+    return (lambda: device.place(source.next())), source.source
+
+
+def _profiled_pass(
+    job: dict[str, Any], loop: TrainingLoop, device: Device, ranks: Ranks, case: Case
+) -> tuple[dict[str, Any], list[float]]:
+    """The communication figures of this rank, and its step times under the profiler."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if device.kind == "cuda":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    steps = job["profiled_steps"]
+    clock = device.clock
+    ranks.barrier()
+    with torch.profiler.profile(
+        activities=activities,
+        schedule=torch.profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
+        record_shapes=True,  # the bytes of gloo's collectives are in their shapes
+    ) as profiler:
+        loop.step()
+        device.synchronize()
+        profiler.step()
+        clock.start()
+        for step in range(steps):
+            if step:
+                profiler.step()
+            loop.step()
+        clock.mark()
+        clock.finish()
+        profiler.step()
+    marks = len(loop.phases)
+    step_s = [clock.seconds(i * marks, (i + 1) * marks) for i in range(steps)]
+    with tempfile.TemporaryDirectory(prefix="lockstep-trace-") as folder:
+        path = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(path))
+        figures = trace.analyse(path, rank=job["rank"])
+    return _communication(figures, case), step_s
+
+
+def _communication(figures: trace.RankTrace, case: Case) -> dict[str, Any]:
+    """What the record keeps; no communication found where there must be some is said in words."""
+    record: dict[str, Any] | None = figures.to_json()
+    note = None
+    if case.processes == 1:
+        note = "one process: nothing to communicate" if case.strategy != "ddp" else None
+    elif not figures.to_json()["calls_per_step"]:
+        note = (
+            "the profiler shows no communication although several ranks train together; "
+            "the all-reduce time is unknown, not zero"
+        )
+        record = None
+    return {
+        "communication": record,
+        "communication_note": note,
+        "outline": outline(figures, _MOST_COLLECTIVES) if case.processes > 1 else None,
+        "reduced_bytes": figures,
+    }
+
+
+def _reduced_bytes(figures: trace.RankTrace, gradient_bytes: int, case: Case) -> dict[str, Any]:
+    """Bytes all-reduced per step against the bytes of the gradients."""
+    if case.processes == 1:
+        return {"reduced_bytes_per_step": None, "reduced_bytes_equal_gradient_bytes": None}
+    steps: dict[int, int] = {}
+    for collective in figures.collectives:
+        if collective.kind != "all_reduce" or collective.step is None:
+            continue
+        if collective.bytes is None:
+            return {"reduced_bytes_per_step": None, "reduced_bytes_equal_gradient_bytes": None}
+        if case.find_unused_parameters and str(collective.dtype).lower() in ("int", "int32"):
+            continue  # the map of used parameters, not a gradient
+        steps[collective.step] = steps.get(collective.step, 0) + collective.bytes
+    if not steps:
+        return {"reduced_bytes_per_step": None, "reduced_bytes_equal_gradient_bytes": None}
+    return {
+        "reduced_bytes_per_step": statistics.median_low(steps.values()),
+        "reduced_bytes_equal_gradient_bytes": set(steps.values()) == {gradient_bytes},
+    }
+
+
+def _checkpoint(module: nn.Module) -> dict[str, Any]:
+    """Save the state once, as rank 0 of a job does: seconds and bytes."""
+    with tempfile.TemporaryDirectory(prefix="lockstep-checkpoint-") as folder:
+        path = Path(folder) / "state.pt"
+        started = time.perf_counter()
+        torch.save(module.state_dict(), path)
+        return {"seconds": time.perf_counter() - started, "bytes": path.stat().st_size}
+
+
+def _phase_record(
+    phases: dict[str, list[float]], names: tuple[str, ...]
+) -> dict[str, dict[str, float] | None]:
+    record: dict[str, dict[str, float] | None] = {
+        name: {
+            "median_s": statistics.median(phases[name]),
+            "mean_s": statistics.fmean(phases[name]),
+        }
+        for name in names
+    }
+    if "step_fn" in names:  # forward and backward are in it and cannot be told apart
+        record |= {"forward": None, "backward": None}
+    return record

@@ -1,0 +1,191 @@
+"""The ways to train in parallel, and everything that differs between versions of torch.
+
+What a torch has is found by looking for the feature, never by comparing version strings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from bench.case import DDP_FIELDS, DEFAULT, FIELD_NAMES, Case
+from bench.worker.device import Device
+
+NOT_PARALLEL = "not parallel: plain module"
+
+
+@dataclass
+class Wrapped:
+    """A model ready to be trained.
+
+    ``forward`` is what the loop calls; ``module`` is the user's own module inside it; ``reduce``
+    sums the gradients by hand after the backward pass, where the strategy does.
+    """
+
+    forward: Callable[..., Any]
+    module: nn.Module
+    reduce: Callable[[], None] | None = None
+    ddp: nn.parallel.DistributedDataParallel | None = None
+    replicas: int = 1
+    label: str | None = None
+
+    def replicas_used(self, batch_size: int) -> int:
+        """Replicas that get samples: DataParallel splits as torch.chunk does."""
+        if self.replicas < 2:
+            return 1
+        return math.ceil(batch_size / math.ceil(batch_size / self.replicas))
+
+
+def wrap(module: nn.Module, case: Case, device: Device, ddp_kw: Mapping[str, Any]) -> Wrapped:
+    """Put the strategy around a module that is already on its device.
+
+    ``ddp_kw`` holds what a model's own DDP_KW asks for beyond the fields of a case.
+    """
+    return _WRAPPERS[case.strategy](module, case, device, ddp_kw)
+
+
+def _single(module: nn.Module, case: Case, device: Device, ddp_kw: Mapping[str, Any]) -> Wrapped:
+    return Wrapped(module, module)
+
+
+def _dp(module: nn.Module, case: Case, device: Device, ddp_kw: Mapping[str, Any]) -> Wrapped:
+    if device.kind == "cpu":
+        parallel = nn.DataParallel(module)
+        return Wrapped(parallel, module, label=NOT_PARALLEL)
+    devices = list(range(case.world_size))
+    parallel = nn.DataParallel(module, device_ids=devices)
+    return Wrapped(parallel, module, replicas=case.world_size)
+
+
+def _data_parallel(
+    module: nn.Module, case: Case, device: Device, ddp_kw: Mapping[str, Any]
+) -> Wrapped:
+    devices = list(range(case.world_size))
+
+    def forward(*args: Any) -> Any:
+        return nn.parallel.data_parallel(module, args, device_ids=devices)
+
+    return Wrapped(forward, module, replicas=case.world_size)
+
+
+def _ddp(module: nn.Module, case: Case, device: Device, ddp_kw: Mapping[str, Any]) -> Wrapped:
+    options = {name: value for name, value in ddp_kw.items() if name not in FIELD_NAMES}
+    # What is at its default is left to this torch: an unset bucket_cap_mb is not 25, and a
+    # newer torch warns where it would rather have another name.
+    options |= {
+        name: getattr(case, name)
+        for name in DDP_FIELDS
+        if getattr(case, name) != getattr(DEFAULT, name)
+    }
+    if device.kind == "cuda":
+        options["device_ids"] = [int(device.name.partition(":")[2])]
+    ddp = nn.parallel.DistributedDataParallel(module, **options)
+    return Wrapped(ddp, module, ddp=ddp)
+
+
+def _all_reduce(
+    module: nn.Module, case: Case, device: Device, ddp_kw: Mapping[str, Any]
+) -> Wrapped:
+    for tensor in (*module.parameters(), *module.buffers()):
+        dist.broadcast(tensor.detach(), src=0)
+
+    def reduce() -> None:
+        for parameter in module.parameters():
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad)
+                parameter.grad.div_(case.world_size)
+
+    return Wrapped(module, module, reduce=reduce)
+
+
+_WRAPPERS = {
+    "single": _single,
+    "dp": _dp,
+    "data_parallel": _data_parallel,
+    "ddp": _ddp,
+    "all_reduce": _all_reduce,
+}
+
+
+def silence(ddp: nn.parallel.DistributedDataParallel) -> None:
+    """Take the communication out of a DDP: gradients stay each rank's own from here on.
+
+    The broadcast of buffers in forward goes too. What find_unused_parameters exchanges stays.
+    """
+    from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
+
+    ddp.register_comm_hook(None, noop_hook)
+    ddp.broadcast_buffers = False
+
+
+def buckets(ddp: nn.parallel.DistributedDataParallel) -> dict[str, Any] | None:
+    """The buckets DDP made, from its own logging data; None where this torch keeps none.
+
+    ``initial_bytes`` before the first backward; ``rebuilt_bytes`` and ``rebuilt_parameters``
+    (indices in the order of module.parameters()) after it, None while there was no rebuild.
+    """
+    if not hasattr(ddp, "_get_ddp_logging_data"):
+        return None
+    data = ddp._get_ddp_logging_data()
+    rebuilt = bool(data.get("has_rebuilt_buckets"))
+    return {
+        "initial_bytes": _numbers(data.get("bucket_sizes", "")),
+        "rebuilt_bytes": _numbers(data.get("rebuilt_bucket_sizes", "")) if rebuilt else None,
+        "rebuilt_parameters": [
+            _numbers(group.replace(" ", ","))
+            for group in str(data.get("rebuilt_per_bucket_param_indices", "")).split(",")
+        ]
+        if rebuilt
+        else None,
+    }
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in str(text).split(",") if part.strip()]
+
+
+def trainable(module: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def initialise_lazy(module: nn.Module, args: tuple[Any, ...]) -> bool:
+    """Give lazy layers their shapes by one forward pass without gradients; whether any were."""
+    from torch.nn.parameter import is_lazy
+
+    if not any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
+        return False
+    with torch.no_grad():
+        module(*args)
+    return True
+
+
+def software(backend: str) -> dict[str, Any]:
+    """The libraries under this process that can make a step faster or slower."""
+    import platform
+    import re
+
+    configuration = torch.__config__.show()
+    blas = re.search(r"BLAS_INFO=(\w+)", configuration)
+    nccl = None
+    if torch.cuda.is_available() and dist.is_available() and dist.is_nccl_available():
+        nccl = ".".join(map(str, torch.cuda.nccl.version()))
+    return {
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "hip": getattr(torch.version, "hip", None),
+        "nccl": nccl,
+        "cudnn": torch.backends.cudnn.version() if torch.cuda.is_available() else None,
+        "python": platform.python_version(),
+        "blas": blas.group(1) if blas else None,
+        "backend": backend,
+    }

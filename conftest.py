@@ -1,0 +1,304 @@
+"""pytest's edge: options, cells as tests, one line per case in the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.case import Case
+from bench.matrix import BENCHMARKS
+from bench.record import ReplayTimer, case_warnings, extra_info, replay
+from bench.result import Failure, LaunchResult
+from bench.session import Session
+from bench.settings import ALL_PASSES, Settings
+from bench.terminal import case_line, launch_line
+
+BENCH = Path(__file__).parent / "bench"
+SESSION = pytest.StashKey[Session]()
+TIMER = pytest.StashKey[ReplayTimer]()
+CASE = pytest.StashKey[Case]()
+LINE_IS_OURS = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    defaults = Settings()
+    group = parser.getgroup("lockstep", "Lockstep: what is swept and how it is measured")
+    add = group.addoption
+    add("--matrix", default=defaults.matrix, metavar="quick|full|FILE.toml", help="cells to sweep")
+    add(
+        "--axis",
+        action="append",
+        default=[],
+        metavar="NAME=V1,V2",
+        help="replace the values of an axis (a field of a case); repeatable",
+    )
+    add("--launches", type=int, default=defaults.launches, help="times the whole matrix is run")
+    add("--min-steps", type=int, default=defaults.min_steps, help="timed steps a launch, at least")
+    add("--warm-up-steps", type=int, default=defaults.warm_up_steps, help="steps before them")
+    add(
+        "--precision",
+        type=float,
+        default=defaults.precision,
+        help="stop when the median's interval is this small, as a ratio",
+    )
+    add(
+        "--max-seconds",
+        type=float,
+        default=defaults.max_seconds,
+        help="or when a case's timed steps, over all launches, took this long",
+    )
+    add(
+        "--passes",
+        default=",".join(ALL_PASSES),
+        help="comma-separated, of " + ", ".join(ALL_PASSES),
+    )
+    add(
+        "--isolation",
+        choices=("fork", "launch"),
+        default=defaults.isolation,
+        help="a forked child, or new ranks, for every case",
+    )
+    add(
+        "--case-timeout",
+        type=float,
+        default=defaults.case_timeout_s,
+        metavar="SECONDS",
+        help="after this a case is given up",
+    )
+    add("--data-root", default=None, metavar="FOLDER", help="where CIFAR10 is (data=loader)")
+    add("--download", action="store_true", help="fetch CIFAR10 into --data-root")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    xdist = hasattr(config, "workerinput") or config.getoption("dist", "no") != "no"
+    if xdist and _bench_is_asked_for(config):
+        raise pytest.UsageError(
+            "Lockstep measures one case at a time: run it without pytest-xdist (-n 0)"
+        )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    config = session.config
+    if not _bench_is_asked_for(config):
+        return
+    try:
+        settings = Settings.from_pytest(config, sys.executable)
+        if config.getoption("benchmark_disable") and not config.getoption("benchmark_enable"):
+            settings = settings.one_step()
+        if settings.json_path is not None:
+            settings.json_path.parent.mkdir(parents=True, exist_ok=True)
+        command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
+        config.stash[SESSION] = prepared = Session.prepare(settings, command)
+    except (ValueError, OSError) as error:
+        raise pytest.UsageError(str(error)) from None
+    for word in sorted(
+        {
+            word
+            for cells in prepared.cells.values()
+            for case in cells
+            for word in (case.strategy, case.backend, case.device)
+        }
+    ):
+        config.addinivalue_line("markers", f"{word}: cells whose strategy, backend or device it is")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    session = metafunc.config.stash.get(SESSION, None)
+    if session is None or BENCH not in metafunc.definition.path.parents:
+        return
+    cells = session.cells[metafunc.function.__name__.removeprefix("test_")]
+    metafunc.parametrize("case", [_parameter(case, session) for case in cells])
+
+
+def _parameter(case: Case, session: Session) -> Any:
+    marks = [getattr(pytest.mark, word) for word in (case.strategy, case.backend, case.device)]
+    reason = session.why_not(case)
+    if reason:
+        marks.append(pytest.mark.skip(reason=reason))
+    return pytest.param(case, id=case.id, marks=marks)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if SESSION not in config.stash:
+        return
+    for item in items:
+        case = _case_of(item)
+        if case is not None:
+            item.stash[CASE] = case
+            item.stash[TIMER] = timer = ReplayTimer()
+            # pytest-benchmark's documented way to another timer, and to groups.
+            item.add_marker(pytest.mark.benchmark(timer=timer, group=case.model))
+    # In the order of the matrix: what others are compared with comes first.
+    items.sort(key=lambda item: _benchmark_of(item) if CASE in item.stash else -1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """All launches but the last run before the first item; the items are the last one."""
+    config = session.config
+    prepared = config.stash.get(SESSION, None)
+    if prepared is None or config.option.collectonly or config.getoption("benchmark_skip"):
+        return
+    cases = [
+        item.stash[CASE]
+        for item in session.items
+        if CASE in item.stash and not prepared.why_not(item.stash[CASE])
+    ]
+    if not cases:
+        return
+
+    def report(case: Case, launch: int, answer: LaunchResult | Failure) -> None:
+        _say(config, launch_line(case, launch, prepared.settings.launches, answer))
+
+    prepared.open(cases, report).earlier_launches()
+
+
+@pytest.fixture
+def measure(
+    benchmark: Any, request: pytest.FixtureRequest, pytestconfig: pytest.Config
+) -> Callable[[Case], None]:
+    """Run a case's last launch and hand all its launches to pytest-benchmark."""
+    session = pytestconfig.stash[SESSION]
+    rerun = _rerun(request.node, pytestconfig)
+
+    def run(case: Case) -> None:
+        assert session.sweep is not None
+        answer = session.sweep.last_launch(case)
+        if isinstance(answer, Failure):
+            sentence = answer.sentence(case.id, rerun)
+            session.note_outcome(case, answer.outcome, answer.message, answer, rerun)
+            _say(pytestconfig, f"{case.id:<44}  {answer.outcome}: {sentence}", request.node)
+            if pytestconfig.get_verbosity() > 0 and answer.traceback:
+                sentence += "\n" + answer.traceback
+            benchmark.skipped = True  # measured nothing: no warning that it was not used
+            pytest.fail(sentence, pytrace=False)
+        if benchmark.disabled:
+            benchmark.pedantic(lambda: None)
+            _say(pytestconfig, f"{case.id:<44}  one step ran; nothing measured", request.node)
+            return
+        warnings = case_warnings(case, answer, session.facts.cores)
+        benchmark.extra_info.update(extra_info(case, answer, warnings))
+        replay(benchmark, request.node.stash[TIMER], answer)
+        line = case_line(case, answer, session.alone(case), session.sweep.seconds_left())
+        _say(pytestconfig, line, request.node)
+        for warning in warnings:
+            _say(pytestconfig, f"    {warning}", request.node)
+
+    return run
+
+
+def pytest_report_teststatus(report: Any, config: pytest.Config) -> Any:
+    if SESSION not in config.stash or "/bench/" not in f"/{report.nodeid}":
+        return None
+    if report.when == "call" and report.passed:
+        return "passed", "", "OK" if config.get_verbosity() > 0 else ""
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+    """Every cell ends with an outcome; a cell is ok only when its whole test was."""
+    report = yield
+    session = item.config.stash.get(SESSION, None)
+    if session is None or CASE not in item.stash:
+        return report
+    case, rerun = item.stash[CASE], _rerun(item, item.config)
+    if report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        session.note_outcome(case, "skipped", reason.removeprefix("Skipped: "), None, rerun)
+    elif report.failed and session.outcomes.get(case.id, {}).get("outcome") in (None, "ok"):
+        failure = Failure(
+            phase=report.when,
+            message=str(call.excinfo.value),
+            type=call.excinfo.type.__name__,
+            traceback=report.longreprtext,
+        )
+        session.note_outcome(case, failure.outcome, failure.message, failure, rerun)
+    elif report.when == "call" and report.passed:
+        session.note_outcome(case, "ok", None, None, rerun)
+    return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_json(
+    config: pytest.Config, benchmarks: Any, output_json: dict[str, Any]
+) -> None:
+    session = config.stash.get(SESSION, None)
+    if session is None:
+        return
+    output_json["lockstep"] = session.record()
+    entries = output_json["benchmarks"]
+    for entry in entries:
+        case = entry["extra_info"].get("case")
+        if case is not None:
+            entry["params"] = dict(case)  # PyTorch's names, for whoever reads params
+    # pytest-benchmark keeps the numbers of a test that fails after it has measured.
+    output_json["benchmarks"] = [
+        entry for entry in entries if session.is_good(entry["extra_info"].get("id"))
+    ]
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    session = config.stash.get(SESSION, None)
+    if session is None or session.sweep is None:
+        return
+    path = session.settings.json_path
+    if path is not None and path.exists():
+        terminalreporter.write_line(f"journal: {session.settings.journal_path}")
+        terminalreporter.write_line(f"page:    python -m reports html {path} -o report.html")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    session = config.stash.get(SESSION, None)
+    if session is not None:
+        session.close()
+
+
+def _bench_is_asked_for(config: pytest.Config) -> bool:
+    """Whether any path on the command line is bench/, lies in it, or holds it."""
+    for argument in config.args:
+        path = (config.invocation_params.dir / argument.split("::")[0]).resolve()
+        if path == BENCH or BENCH in path.parents or path in BENCH.parents:
+            return True
+    return False
+
+
+def _case_of(item: pytest.Item) -> Case | None:
+    case = getattr(item, "callspec", None) and item.callspec.params.get("case")  # type: ignore[attr-defined]
+    return case if isinstance(case, Case) else None
+
+
+def _benchmark_of(item: pytest.Item) -> int:
+    return BENCHMARKS.index(item.path.stem.removeprefix("test_"))
+
+
+def _rerun(item: pytest.Item, config: pytest.Config) -> str:
+    """The command that measures this cell alone."""
+    settings = config.stash[SESSION].settings
+    words = ["pytest", item.nodeid, "--matrix", settings.matrix]
+    for axis in settings.axes:
+        words += ["--axis", axis]
+    return shlex.join(words)
+
+
+def _say(config: pytest.Config, line: str, item: pytest.Item | None = None) -> None:
+    """One line of its own in the terminal, past pytest's capturing."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if reporter is None or config.get_verbosity() < 0:
+        return
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        if config.stash.get(LINE_IS_OURS, False) and config.get_verbosity() == 0:
+            reporter.currentfspath = None  # or write_line would end a line that has ended
+        reporter.write_line(line)
+        # pytest names a file before its tests, once: it must not think the line is still open.
+        reporter.currentfspath = item.path if item is not None else None
+        config.stash[LINE_IS_OURS] = item is not None

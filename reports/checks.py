@@ -1,0 +1,102 @@
+"""What a reader must know before trusting one case: sentences, made from its record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from reports.source import flag, number, table, tables, text, whole
+
+#: The page says "the profiler slowed it" above this ratio of profiled to timed step.
+PROFILER_SLOW_DOWN = 1.10
+
+
+def failed_checks(launches: Iterable[dict[str, Any]]) -> list[str]:
+    """Sentences about the checks after the timed pass that did not hold, in any launch."""
+    found: list[str] = []
+    for launch in launches:
+        checks = table(launch.get("checks"))
+        if flag(checks.get("parameters_equal")) is False:
+            found.append("Parameters differ between ranks after the timed pass.")
+        if flag(checks.get("gradients_match")) is False:
+            error = number(checks.get("gradient_relative_error"))
+            by = f" (relative error {error:.1e})" if error is not None else ""
+            found.append(f"Gradients do not match those of one process{by}.")
+        if flag(checks.get("reduced_bytes_equal_gradient_bytes")) is False:
+            reduced = whole(checks.get("reduced_bytes_per_step"))
+            expected = whole(launch.get("gradient_bytes"))
+            sizes = ""
+            if reduced is not None and expected is not None:
+                sizes = f" ({reduced:,} reduced, {expected:,} of gradients)"
+            found.append(f"Bytes reduced per step are not the bytes of the gradients{sizes}.")
+    return _once(found)
+
+
+def doubts(launches: Iterable[dict[str, Any]], world_size: int | None) -> list[str]:
+    """Sentences about how the case was measured that weaken its number."""
+    found: list[str] = []
+    for launch in launches:
+        if flag(launch.get("reached_precision")) is False:
+            reached = number(launch.get("precision_reached"))
+            by = f"; the median is known to ±{reached:.1%}" if reached is not None else ""
+            found.append(f"The time limit ended the steps before the wanted precision{by}.")
+        replicas = whole(launch.get("replicas_used"))
+        if replicas is not None and world_size is not None and replicas < world_size:
+            found.append(f"The batch split into {replicas} pieces for {world_size} devices.")
+        slow_down = _profiler_slow_down(launch)
+        if slow_down is not None and slow_down > PROFILER_SLOW_DOWN:
+            found.append(
+                "The profiler made steps slower by more than "
+                f"{PROFILER_SLOW_DOWN - 1:.0%}; read the all-reduce times with care."
+            )
+    return _once(found)
+
+
+def recorded_warnings(result: dict[str, Any], launches: Iterable[dict[str, Any]]) -> list[str]:
+    """What the benchmark itself wrote about the case, notes of its checks included."""
+    found = [words for words in map(text, result.get("warnings") or []) if words]
+    for launch in launches:
+        notes = table(launch.get("checks")).get("notes")
+        found += [words for words in map(text, notes or []) if words]
+        for rank in tables(launch.get("ranks")):
+            words = text(rank.get("communication_note"))
+            if words:
+                found.append(f"No communication figures: {words}")
+                break
+    return _once(found)
+
+
+def threads_beyond_cores(
+    ranks: Iterable[dict[str, Any]], threads: int | None, world_size: int | None, cores: int | None
+) -> bool | None:
+    """True where ranks on one host have more CPU threads than it has cores; None if unknown.
+
+    ``ranks``: the rank records of one launch (one process per record, so that a strategy that
+    drives several devices from one process counts once). Without them ``threads`` per rank and
+    ``world_size`` on one host are used.
+    """
+    if cores is None:
+        return None
+    per_host: dict[str, int] = {}
+    for rank in ranks:
+        own = whole(rank.get("threads")) or threads
+        if own is None:
+            return None
+        host = text(rank.get("host")) or ""
+        per_host[host] = per_host.get(host, 0) + own
+    if per_host:
+        return max(per_host.values()) > cores
+    if threads is None or world_size is None:
+        return None
+    return threads * world_size > cores
+
+
+def _profiler_slow_down(launch: dict[str, Any]) -> float | None:
+    profiled, timed = number(launch.get("profiled_step_s")), number(launch.get("median_step_s"))
+    if profiled is None or timed is None or timed <= 0:
+        return None
+    return profiled / timed
+
+
+def _once(sentences: list[str]) -> list[str]:
+    return list(dict.fromkeys(sentences))

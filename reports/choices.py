@@ -1,0 +1,192 @@
+"""Settings and strategies against one another: ratios of throughput in the same file.
+
+A ratio above 1 is faster than the reference. Where its interval includes 1 the two cannot be told
+apart.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reports import words
+from reports.frames import Row, columns, frame, groups, rows
+from reports.scaling import SAME_FIELDS
+from reports.stats import throughput_ratio
+
+BUCKET_FIELDS = ("bucket_cap_set", "bucket_cap_mb", "gradient_as_bucket_view")
+BUCKET_COLUMNS = columns(
+    string="file model group id bucket_cap interval_from reason peak_kind",
+    Int64="cell peak_bytes",
+    Float64="bucket_cap_order step_s throughput_samples_per_s ratio low_ratio high_ratio",
+    boolean="gradient_as_bucket_view is_default includes_one",
+    object="rebuilt_bucket_bytes",
+)
+STRATEGY_COLUMNS = columns(
+    string="file model case ddp dp dp_strategy interval_from reason",
+    Int64="world_size global_batch_size",
+    Float64="ddp_throughput_samples_per_s dp_throughput_samples_per_s ratio low_ratio high_ratio",
+    boolean="includes_one",
+)
+
+
+def bucket_table(cells: pd.DataFrame, launches: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
+    """Bucket cap x bucket view, relative to the default (cap unset, no view); ``BUCKET_COLUMNS``.
+
+    One row per cell, for every set of DDP cases that differ in nothing else and hold at least two
+    combinations. Without the default in the set the ratios are blank. ``rebuilt_bucket_bytes`` is
+    what DDP built after the first backward, in its own order.
+    """
+    shared = tuple(name for name in SAME_FIELDS if name not in BUCKET_FIELDS)
+    ddp = [
+        cell
+        for cell in rows(cells)
+        if cell["strategy"] == "ddp" and cell["bucket_cap_set"] is not None
+    ]
+    of_launch, of_rank = groups(rows(launches), "cell"), groups(rows(ranks), "cell")
+    found: list[Row] = []
+    for members in groups(ddp, "file", "world_size", "batch_size", "scaling", *shared).values():
+        if len(groups(members, *BUCKET_FIELDS)) < 2:
+            continue
+        default = _default(members)
+        for cell in members:
+            row = _bucket_row(cell, default)
+            buckets = [one["rebuilt_bucket_bytes"] for one in of_launch.get((cell["cell"],), [])]
+            row["rebuilt_bucket_bytes"] = next(filter(None, buckets), None)
+            memory = of_rank.get((cell["cell"],), [])
+            row["peak_kind"] = next((one["peak_kind"] for one in memory if one["peak_bytes"]), None)
+            row["peak_bytes"] = max(
+                (one["peak_bytes"] for one in memory if one["peak_bytes"]), default=None
+            )
+            found.append(row)
+    return frame(found, BUCKET_COLUMNS)
+
+
+def _default(members: list[Row]) -> Row | str:
+    fitting = [
+        cell
+        for cell in members
+        if cell["bucket_cap_set"] is False and cell["gradient_as_bucket_view"] is False
+    ]
+    if not fitting:
+        return "the default (bucket_cap_mb unset, no bucket view) was not measured"
+    if fitting[0]["conflict"]:
+        return "two entries with different results for the default"
+    return fitting[0]
+
+
+def _bucket_row(cell: Row, default: Row | str) -> Row:
+    row: Row = {name: cell.get(name) for name in BUCKET_COLUMNS}
+    rest = cell | dict.fromkeys(BUCKET_FIELDS)
+    row |= {"model": words.model(cell), "group": f"{words.model(cell)}: {words.case(rest)}"}
+    row["bucket_cap"] = f"{cell['bucket_cap_mb']:g}" if cell["bucket_cap_set"] else "unset"
+    row["bucket_cap_order"] = cell["bucket_cap_mb"] if cell["bucket_cap_set"] else -1.0
+    if isinstance(default, str):
+        return row | {"is_default": False, "reason": default}
+    row["is_default"] = cell["cell"] == default["cell"]
+    if cell["conflict"]:
+        return row | {"reason": "two entries with different results for this case"}
+    return row | _ratio(cell, default)
+
+
+def _ratio(cell: Row, reference: Row) -> Row:
+    ratio = throughput_ratio(cell, reference)
+    if ratio is None:
+        return {"reason": cell["throughput_note"] or "a throughput is missing"}
+    return {
+        "ratio": ratio.value,
+        "low_ratio": ratio.low,
+        "high_ratio": ratio.high,
+        "interval_from": ratio.interval_from,
+        "includes_one": ratio.includes_one,
+    }
+
+
+def strategy_table(cells: pd.DataFrame, outcomes: pd.DataFrame) -> pd.DataFrame:
+    """DDP over DataParallel at equal devices and global batch; ``STRATEGY_COLUMNS``.
+
+    One row per pair; a file and model without a pair gets one row that holds only the reason.
+    """
+    not_run = rows(outcomes)
+    found: list[Row] = []
+    for (file,), own in groups(rows(cells), "file").items():
+        for name, of_model in _by_model(own).items():
+            pairs = [
+                _pair(name, ddp, dp)
+                for dp in of_model
+                if _is_data_parallel(dp)
+                for ddp in of_model
+                if _comparable(ddp, dp)
+            ]
+            if not pairs:
+                reason = _why_no_pair(of_model, [row for row in not_run if row["file"] == file])
+                pairs = [{"model": name, "reason": reason}]
+            found += [pair | {"file": file} for pair in pairs]
+    return frame(found, STRATEGY_COLUMNS)
+
+
+def _by_model(cells: list[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for cell in cells:
+        found.setdefault(words.model(cell), []).append(cell)
+    return found
+
+
+def _is_data_parallel(cell: Row) -> bool:
+    """DataParallel that really ran on several accelerators, with a result to compare."""
+    return (
+        cell["strategy"] in ("dp", "data_parallel")
+        and not cell["label"]
+        and cell["device"] not in (None, "cpu")
+        and (cell["world_size"] or 0) > 1
+        and not cell["conflict"]
+        and cell["throughput_samples_per_s"] is not None
+    )
+
+
+def _comparable(ddp: Row, dp: Row) -> bool:
+    equal = ("world_size", "global_batch_size", "device", "precision", "data", "torch_version")
+    plain = all(not ddp[name] for name in ("find_unused_parameters", "static_graph"))
+    default = ddp["bucket_cap_set"] is False and not ddp["gradient_as_bucket_view"]
+    return (
+        ddp["strategy"] == "ddp"
+        and plain
+        and default
+        and not ddp["conflict"]
+        and ddp["throughput_samples_per_s"] is not None
+        and all(ddp[name] == dp[name] for name in equal)
+    )
+
+
+def _pair(model: str, ddp: Row, dp: Row) -> Row:
+    row: Row = {
+        "model": model,
+        "case": words.case(ddp),
+        "world_size": ddp["world_size"],
+        "global_batch_size": ddp["global_batch_size"],
+        "ddp": ddp["id"],
+        "dp": dp["id"],
+        "dp_strategy": dp["strategy"],
+        "ddp_throughput_samples_per_s": ddp["throughput_samples_per_s"],
+        "dp_throughput_samples_per_s": dp["throughput_samples_per_s"],
+    }
+    return row | _ratio(ddp, dp)
+
+
+def _why_no_pair(cells: list[Row], outcomes: list[Row]) -> str:
+    kinds = ("dp", "data_parallel")
+    parallel = [cell for cell in cells if cell["strategy"] in kinds]
+    skipped = [row for row in outcomes if row["strategy"] in kinds and row["outcome"] != "ok"]
+    if any(_is_data_parallel(cell) for cell in parallel):
+        return "no DDP case with default settings at the same devices and global batch"
+    for label in (cell["label"] for cell in parallel if cell["label"]):
+        return f"DataParallel is parallel on accelerators only; its case here is “{label}”"
+    if any(cell["device"] is None and (cell["world_size"] or 0) > 1 for cell in parallel):
+        return (
+            "the file does not say on which device its cases ran, "
+            "and DataParallel is parallel on accelerators only"
+        )
+    for row in skipped:
+        return f"DataParallel {row['outcome']}: {row['reason'] or 'no reason recorded'}"
+    if parallel:
+        return "DataParallel was measured on one device only"
+    return "no DataParallel case in this file"

@@ -1,0 +1,236 @@
+"""One entry of ``benchmarks`` -> a row per cell, per launch and per rank.
+
+An entry is ours (``extra_info.case`` and ``extra_info.result``) or anyone's, as far as its
+``params`` use PyTorch's names. What an entry does not say stays blank.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+from bench.case import DEFAULT, FIELD_NAMES
+from reports import checks
+from reports.frames import Row
+from reports.source import (
+    count,
+    flag,
+    items,
+    number,
+    numbers,
+    positive,
+    table,
+    tables,
+    text,
+    whole,
+)
+
+STRATEGY_NAMES = {
+    "distributeddataparallel": "ddp",
+    "dataparallel": "dp",
+    "none": "single",
+}
+
+
+def is_case(entry: dict[str, Any]) -> bool:
+    """Whether the entry says enough to be a data-parallel case, ours or another suite's."""
+    names = case_fields(entry)
+    return any(names.get(name) is not None for name in ("world_size", "strategy"))
+
+
+def case_fields(entry: dict[str, Any]) -> dict[str, Any]:
+    """The case's fields as the file has them; ``wrapper`` counts as ``strategy``."""
+    own = table(table(entry.get("extra_info")).get("case"))
+    fields = dict(own or table(entry.get("params")))
+    if "wrapper" in fields and "strategy" not in fields:
+        fields["strategy"] = fields.pop("wrapper")
+    strategy = fields.get("strategy")
+    if isinstance(strategy, str):
+        fields["strategy"] = STRATEGY_NAMES.get(strategy.lower(), strategy)
+    return fields
+
+
+def typed_fields(fields: dict[str, Any]) -> Row:
+    """Columns of a cell from its case's fields: blank unless stated and of the right type.
+
+    ``bucket_cap_set`` tells unset (False) from a number (True) and from not stated (blank).
+    ``other``: fields this version does not know, as text, so that they still keep cells apart.
+    """
+    row: Row = {}
+    for name in FIELD_NAMES:
+        default, value = getattr(DEFAULT, name), fields.get(name)
+        if isinstance(default, bool):
+            row[name] = flag(value)
+        elif isinstance(default, int):
+            row[name] = count(value) if name != "seed" else whole(value)
+        elif isinstance(default, str):
+            # torch's label is empty in most files, and an empty label is not an unknown one.
+            row[name] = value if name == "torch" and isinstance(value, str) else text(value)
+        else:
+            row[name] = count(value) if name == "threads" else number(value)
+    if "bucket_cap_mb" in fields:
+        stated = fields["bucket_cap_mb"]
+        row["bucket_cap_set"] = False if stated is None else row["bucket_cap_mb"] is not None
+    other = {name: value for name, value in fields.items() if name not in FIELD_NAMES}
+    row["other"] = json.dumps(other, sort_keys=True, allow_nan=False) if other else None
+    return row
+
+
+def cell_row(entry: dict[str, Any], document: dict[str, Any], cores: int | None) -> Row:
+    """The cell's own columns: what it is, what the file states about it, what to beware of."""
+    extra = table(entry.get("extra_info"))
+    result = table(extra.get("result"))
+    launches = tables(result.get("launches"))
+    fields = case_fields(entry)
+    row = typed_fields(fields)
+    ranks = tables(launches[0].get("ranks")) if launches else []
+    threads = {whole(rank.get("threads")) for rank in ranks} or {row["threads"]}
+    row["threads_per_rank"] = threads.pop() if len(threads) == 1 else None
+    row["oversubscribed"] = checks.threads_beyond_cores(
+        ranks, row["threads_per_rank"], row["world_size"], cores
+    )
+    own = bool(table(extra.get("case")))
+    row |= {
+        "id": text(extra.get("id")) or text(entry.get("name")) or "(no name)",
+        "name": text(entry.get("name")),
+        "group": text(entry.get("group")),
+        "own": own,
+        "identity": json.dumps(fields, sort_keys=True, allow_nan=False),
+        "torch_version": _torch_version(entry, document, ranks, row["torch"]),
+        "global_batch_size": count(result.get("global_batch_size"))
+        or _product(row["world_size"], row["batch_size"]),
+        "label": text(result.get("label")),
+        "failed_checks": checks.failed_checks(launches),
+        "warnings": checks.recorded_warnings(result, launches)
+        + checks.doubts(launches, row["world_size"]),
+        # Ours restates what stats.data gives; another suite's is a measurement of its own.
+        "throughput_is_stated": not own and "throughput_samples_per_s" in extra,
+        "stated_throughput_samples_per_s": positive(extra.get("throughput_samples_per_s")),
+    }
+    return row | _statistics(table(entry.get("stats")))
+
+
+def launch_rows(entry: dict[str, Any]) -> list[Row]:
+    """One row per launch, with the slowest rank's step times where the file has them.
+
+    A file without launches is one launch. Steps that cannot be told to a launch (no
+    ``launch_of_round``, several launches) are left out, and the launches' own medians remain.
+    """
+    result = table(table(entry.get("extra_info")).get("result"))
+    data = items(table(entry.get("stats")).get("data"))
+    records = tables(result.get("launches"))
+    if not records:
+        steps = [step for step in numbers(data) if step > 0]
+        return [{"launch": 0, "step_s": steps, "median_step_s": None}]
+    numbers_of = [_launch_number(record, i) for i, record in enumerate(records)]
+    of_round = items(result.get("launch_of_round"))
+    if len(records) == 1 and len(of_round) != len(data):
+        of_round = numbers_of * len(data)
+    if len(of_round) != len(data):
+        data = of_round = []
+    found = []
+    for launch, record in zip(numbers_of, records):
+        own = [step for step, owner in zip(data, of_round) if owner == launch]
+        found.append(
+            {
+                "launch": launch,
+                "step_s": [step for step in numbers(own) if step > 0],
+                "median_step_s": positive(record.get("median_step_s")),
+                "no_communication_step_s": positive(record.get("no_communication_step_s")),
+                "profiled_step_s": positive(record.get("profiled_step_s")),
+                "parameters": whole(record.get("parameters")),
+                "gradient_bytes": whole(record.get("gradient_bytes")),
+                "rebuilt_bucket_bytes": _buckets(record),
+                "checkpoint_s": positive(table(record.get("checkpoint")).get("seconds")),
+            }
+            | _across_ranks(table(record.get("across_ranks")))
+        )
+    return found
+
+
+def rank_rows(entry: dict[str, Any]) -> list[Row]:
+    """One row per launch and rank."""
+    result = table(table(entry.get("extra_info")).get("result"))
+    found = []
+    for i, record in enumerate(tables(result.get("launches"))):
+        waits = items(table(record.get("across_ranks")).get("wait_s"))
+        for position, rank in enumerate(tables(record.get("ranks"))):
+            n = whole(rank.get("rank"))
+            n = position if n is None else n
+            communication = table(rank.get("communication"))
+            phases = table(rank.get("phases"))
+            life = table(rank.get("lifecycle"))
+            memory = table(rank.get("memory"))
+            row: Row = {
+                "launch": _launch_number(record, i),
+                "rank": n,
+                "host": text(rank.get("host")),
+                "device_name": text(rank.get("device_name")),
+                "median_step_s": positive(rank.get("median_step_s")),
+                "first_step_s": positive(rank.get("first_step_s")),
+                "wait_s": number(waits[n]) if 0 <= n < len(waits) else None,
+                "peak_bytes": whole(memory.get("peak_bytes")),
+                "peak_kind": text(memory.get("kind")),
+            }
+            for name in ("calls_per_step", "bytes_per_step", "all_reduce_s", "exposed_s"):
+                row[name] = number(communication.get(name))
+            row["overlap_ratio"] = number(communication.get("overlap_ratio"))
+            for name in ("data", "forward", "backward", "communication", "optimizer"):
+                row[f"{name}_s"] = number(table(phases.get(name)).get("median_s"))
+            for name in ("init_s", "wrap_s"):
+                row[name] = number(life.get(name))
+            found.append(row)
+    return found
+
+
+def _launch_number(record: dict[str, Any], position: int) -> int:
+    launch = whole(record.get("launch"))
+    return position if launch is None else launch
+
+
+def _across_ranks(across: dict[str, Any]) -> Row:
+    return {
+        "transfer_s": number(across.get("transfer_s")),
+        "transfer_is_estimate": flag(across.get("estimate")),
+        "waited_for": whole(across.get("waited_for")),
+    }
+
+
+def _buckets(record: dict[str, Any]) -> list[int] | None:
+    sizes = table(record.get("buckets")).get("rebuilt_bytes")
+    return [int(size) for size in numbers(sizes)] if isinstance(sizes, list) else None
+
+
+def _statistics(stats: dict[str, Any]) -> Row:
+    """Median and mean in seconds and the number of rounds, from whatever keys there are."""
+    data = [step for step in numbers(stats.get("data")) if step > 0]
+    rounds = len(data) or count(stats.get("rounds"))
+    median, mean = positive(stats.get("median")), positive(stats.get("mean"))
+    if data:
+        median, mean = statistics.median(data), statistics.fmean(data)
+    if mean is None:
+        total, ops = positive(stats.get("total")), positive(stats.get("ops"))
+        mean = total / rounds if total and rounds else 1 / ops if ops else None
+    if median is None and rounds == 1:
+        median = mean
+    return {"stats_median_s": median, "mean_s": mean, "rounds": rounds}
+
+
+def _torch_version(
+    entry: dict[str, Any], document: dict[str, Any], ranks: list[Row], label: str | None
+) -> str | None:
+    extra = table(entry.get("extra_info"))
+    of_ranks = {text(table(rank.get("software")).get("torch")) for rank in ranks} - {None}
+    if of_ranks:
+        return ", ".join(sorted(map(str, of_ranks)))
+    interpreters = table(table(document.get("lockstep")).get("interpreters"))
+    return (
+        text(table(interpreters.get(label or "")).get("torch"))
+        or text(extra.get("torch_version"))
+        or text(table(document.get("machine_info")).get("torch"))
+    )
+
+
+def _product(a: int | None, b: int | None) -> int | None:
+    return a * b if a is not None and b is not None else None

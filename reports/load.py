@@ -1,0 +1,225 @@
+"""pytest-benchmark files -> tidy frames.
+
+One row per cell, per launch of a cell, per rank of a launch, per skipped or failed cell, and per
+file. ``cell`` numbers the cells over all files and joins the frames. A cell belongs to its file:
+nothing here or later joins cells of two files, so machines and builds never mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.case import FIELD_NAMES
+from reports import entry as entries
+from reports.frames import Row, columns, frame
+from reports.source import (
+    UnreadableFile,
+    count,
+    items,
+    number,
+    read_document,
+    table,
+    tables,
+    text,
+    whole,
+)
+
+_KIND_OF_FIELD = {
+    "world_size": "Int64",
+    "batch_size": "Int64",
+    "threads": "Int64",
+    "seed": "Int64",
+    "bucket_cap_mb": "Float64",
+    "gradient_as_bucket_view": "boolean",
+    "find_unused_parameters": "boolean",
+    "static_graph": "boolean",
+    "broadcast_buffers": "boolean",
+}
+CELL_COLUMNS = {
+    **columns(
+        Int64="cell threads_per_rank global_batch_size rounds",
+        string="file id name group other identity torch_version label outcome rerun",
+        boolean="bucket_cap_set own oversubscribed conflict throughput_is_stated",
+        object="failed_checks warnings",
+        Float64="stats_median_s mean_s stated_throughput_samples_per_s",
+    ),
+    **{name: _KIND_OF_FIELD.get(name, "object") for name in FIELD_NAMES},
+}
+LAUNCH_COLUMNS = columns(
+    Int64="cell launch parameters gradient_bytes waited_for",
+    object="step_s rebuilt_bucket_bytes",
+    Float64="median_step_s no_communication_step_s profiled_step_s checkpoint_s transfer_s",
+    boolean="transfer_is_estimate",
+)
+_RANK_SECONDS = (
+    *("median_step_s", "first_step_s", "all_reduce_s", "exposed_s", "wait_s", "data_s"),
+    *("forward_s", "backward_s", "communication_s", "optimizer_s", "init_s", "wrap_s"),
+)
+RANK_COLUMNS = {
+    **columns(
+        Int64="cell launch rank peak_bytes",
+        string="host device_name peak_kind",
+        Float64="calls_per_step bytes_per_step overlap_ratio",
+    ),
+    **{name: "Float64" for name in _RANK_SECONDS},
+}
+OUTCOME_COLUMNS = columns(
+    string="file id outcome reason phase traceback rerun",
+    object="strategy model",
+    Int64="world_size rank step",
+)
+FILE_COLUMNS = columns(
+    string="file datetime host cpu os driver version command",
+    Int64="cores memory_bytes ignored",
+    object="gpus environment settings state warnings interpreters",
+)
+
+
+@dataclass(frozen=True)
+class Records:
+    """What the files hold: frames with the columns named above."""
+
+    cells: pd.DataFrame
+    launches: pd.DataFrame
+    ranks: pd.DataFrame
+    outcomes: pd.DataFrame
+    files: pd.DataFrame
+
+
+def load(paths: Sequence[Path]) -> Records:
+    """Reads every file; raises UnreadableFile on the first that is bad or holds nothing to show."""
+    cells: list[Row] = []
+    launches: list[Row] = []
+    ranks: list[Row] = []
+    outcomes: list[Row] = []
+    files: list[Row] = []
+    for path, name in zip(paths, _names(paths)):
+        document = read_document(path)
+        of_file = _outcomes(document, name)
+        file = _file(document, name)
+        found = [row for row in tables(document["benchmarks"]) if entries.is_case(row)]
+        file["ignored"] = len(document["benchmarks"]) - len(found)
+        if not found and not any(row["outcome"] != "ok" for row in of_file):
+            raise UnreadableFile(_nothing_to_show(path, len(document["benchmarks"])))
+        own_cells: list[Row] = []
+        for item in found:
+            cell = len(cells) + len(own_cells)
+            row = entries.cell_row(item, document, file["cores"])
+            own_cells.append(row | {"cell": cell, "file": name})
+            launches += [launch | {"cell": cell} for launch in entries.launch_rows(item)]
+            ranks += [rank | {"cell": cell} for rank in entries.rank_rows(item)]
+        _add_outcomes(own_cells, of_file)
+        _mark_conflicts(own_cells)
+        cells += own_cells
+        outcomes += of_file
+        files.append(file)
+    return Records(
+        frame(cells, CELL_COLUMNS),
+        frame(launches, LAUNCH_COLUMNS),
+        frame(ranks, RANK_COLUMNS),
+        frame(outcomes, OUTCOME_COLUMNS),
+        frame(files, FILE_COLUMNS),
+    )
+
+
+def _nothing_to_show(path: Path, entry_count: int) -> str:
+    if not entry_count:
+        return (
+            f"{path}: no data, its list of benchmarks is empty; run without --benchmark-disable "
+            "and with at least one case"
+        )
+    return (
+        f"{path}: none of its {entry_count} benchmarks has params named world_size, strategy or "
+        "wrapper; there is no scaling to report"
+    )
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The shortest distinct name for each file: its own, else its path, else numbered."""
+    short = [path.name for path in paths]
+    names = [path.name if short.count(path.name) == 1 else str(path) for path in paths]
+    return [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]
+
+
+def _file(document: dict[str, Any], name: str) -> Row:
+    own = table(document.get("lockstep"))
+    machine, other = table(own.get("machine")), table(document.get("machine_info"))
+    other_cpu = table(other.get("cpu"))
+    gpus = machine.get("gpus")
+    settings = table(own.get("settings"))
+    return {
+        "file": name,
+        "datetime": text(document.get("datetime")),
+        "host": text(machine.get("host")) or text(other.get("node")),
+        "cpu": text(machine.get("cpu")) or text(other_cpu.get("brand_raw")),
+        "os": text(machine.get("os")) or text(other.get("system")),
+        "cores": count(machine.get("physical_cores"))
+        or count(machine.get("logical_cores"))
+        or count(other_cpu.get("count")),
+        "memory_bytes": count(machine.get("memory_bytes")),
+        "gpus": [text(gpu.get("name")) or "unnamed GPU" for gpu in tables(gpus)]
+        if isinstance(gpus, list)
+        else None,
+        "driver": text(machine.get("driver")),
+        "environment": table(machine.get("environment")),
+        "settings": settings,
+        "state": table(own.get("state")),
+        "interpreters": table(own.get("interpreters")),
+        "warnings": [words for words in map(text, items(own.get("warnings"))) if words],
+        "version": text(own.get("version")),
+        "command": text(settings.get("command")),
+    }
+
+
+def _outcomes(document: dict[str, Any], name: str) -> list[Row]:
+    found = []
+    for record in tables(table(document.get("lockstep")).get("outcomes")):
+        failure, case = table(record.get("failure")), table(record.get("case"))
+        found.append(
+            {
+                "file": name,
+                "id": text(record.get("id")) or "(no name)",
+                "model": text(case.get("model")),
+                "strategy": text(case.get("strategy")),
+                "world_size": count(case.get("world_size")),
+                "outcome": text(record.get("outcome")) or "unknown",
+                "reason": text(record.get("reason")) or _reason(failure),
+                "phase": text(failure.get("phase")),
+                "rank": whole(failure.get("rank")),
+                "step": whole(failure.get("step")),
+                "traceback": text(failure.get("traceback")),
+                "rerun": text(record.get("rerun")),
+            }
+        )
+    return found
+
+
+def _reason(failure: dict[str, Any]) -> str | None:
+    message, kind = text(failure.get("message")), text(failure.get("type"))
+    if message is None or kind in (None, "Error"):
+        return message
+    return f"{kind}: {message}"
+
+
+def _add_outcomes(cells: list[Row], outcomes: list[Row]) -> None:
+    """A benchmark that failed after it was timed is in pytest-benchmark's list all the same."""
+    of_id = {row["id"]: row for row in outcomes}
+    for cell in cells:
+        outcome = of_id.get(cell["id"]) if cell["own"] else None
+        if outcome is not None:
+            cell["outcome"], cell["rerun"] = outcome["outcome"], outcome["rerun"]
+
+
+def _mark_conflicts(cells: list[Row]) -> None:
+    """Marks cells of one file that are the same case with different results."""
+    results: dict[str, set[tuple[float | None, ...]]] = {}
+    for cell in cells:
+        result = (cell["stats_median_s"], number(cell["stated_throughput_samples_per_s"]))
+        results.setdefault(cell["identity"], set()).add(result)
+    for cell in cells:
+        cell["conflict"] = len(results[cell["identity"]]) > 1

@@ -1,0 +1,186 @@
+"""Tables -> one self-contained HTML page.
+
+The page is the list ``SECTIONS``: functions ``(tables) -> html or None``. Templates escape
+everything; only figures, which escape their own text, go in as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports import figures, findings, words
+from reports.frames import Row, groups, rows
+from reports.tables import Tables
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def anchor(row: Row) -> str:
+    """The id of a case on the page: the cell's number makes it unique, the words are for people."""
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", row["id"]).strip("-")[:60]
+    return f"case-{row['cell']}-{readable}".rstrip("-").lower()
+
+
+_ENVIRONMENT.filters |= {
+    "ms": words.milliseconds,
+    "plain": words.plain,
+    "percent": words.percent,
+    "change": words.change,
+    "size": words.size,
+    "seconds": words.seconds,
+    "whole": words.whole_number,
+    "settings": words.settings,
+    "anchor": anchor,
+}
+_ENVIRONMENT.globals |= {"between": words.between, "BLANK": words.BLANK, "words": words}
+
+
+def render(tables: Tables) -> str:
+    """The whole page. The same records give the same text."""
+    models = list(dict.fromkeys(map(words.model, rows(tables.cells))))
+    sections = [(name, title, make(tables)) for name, title, make in SECTIONS]
+    return _render(
+        "base.html.j2",
+        models=models,
+        files=rows(tables.records.files),
+        sections=[(name, title, Markup(html)) for name, title, html in sections if html],
+    )
+
+
+def verdict(tables: Tables) -> str | None:
+    files = [
+        (
+            row["file"],
+            findings.of_models(tables, row["file"]),
+            findings.how_sure(tables, row["file"]),
+        )
+        for row in rows(tables.records.files)
+    ]
+    return _render("verdict.html.j2", files=[one for one in files if one[1]], total=len(files))
+
+
+def scaling(tables: Tables) -> str | None:
+    """Figures and numbers for each file, model and kind, in the order of the files."""
+    parts = []
+    for n, ((file, model, kind), part) in enumerate(
+        _parts(tables.scaling, "file", "model", "kind")
+    ):
+        drawn = [
+            figures.throughput(part, f"scaling-{n}-throughput"),
+            figures.efficiency(part, f"scaling-{n}-efficiency"),
+        ]
+        parts.append((file, model, kind, _markup(drawn), rows(part)))
+    return _render("scaling.html.j2", parts=parts, several=_several(tables)) if parts else None
+
+
+def all_reduce(tables: Tables) -> str | None:
+    parts = []
+    bars = dict(_parts(tables.all_reduce_bars, "file", "model"))
+    for n, (key, part) in enumerate(_parts(tables.all_reduce, "file", "model")):
+        drawn = figures.all_reduce(bars[key], f"all-reduce-{n}") if key in bars else None
+        parts.append((*key, _markup([drawn]), rows(part)))
+    return (
+        _render(
+            "all_reduce.html.j2",
+            parts=parts,
+            several=_several(tables),
+            most=figures.MOST_CELLS_WITH_BARS,
+        )
+        if parts
+        else None
+    )
+
+
+def buckets(tables: Tables) -> str | None:
+    parts = []
+    for n, ((file, group), part) in enumerate(_parts(tables.buckets, "file", "group")):
+        parts.append((file, group, _markup([figures.buckets(part, f"buckets-{n}")]), rows(part)))
+    return _render("buckets.html.j2", parts=parts, several=_several(tables)) if parts else None
+
+
+def strategies(tables: Tables) -> str | None:
+    table = rows(tables.strategies)
+    return _render("strategies.html.j2", rows=table, several=_several(tables)) if table else None
+
+
+def cases(tables: Tables) -> str | None:
+    efficiency: dict[int, Row] = {}
+    for row in rows(tables.scaling):
+        efficiency.setdefault(row["cell"], row)
+    table = [
+        row | {"efficiency": efficiency.get(row["cell"]), "words": words.case(row)}
+        for row in rows(tables.cells)
+    ]
+    parts: dict[tuple[str, str], list[Row]] = {}
+    for row in table:
+        parts.setdefault((row["file"], words.model(row)), []).append(row)
+    phases = groups(rows(tables.phases), "file")
+    return (
+        _render("cases.html.j2", parts=parts, phases=phases, several=_several(tables))
+        if table
+        else None
+    )
+
+
+def outcomes(tables: Tables) -> str | None:
+    table = [row for row in rows(tables.records.outcomes) if row["outcome"] != "ok"]
+    return _render("outcomes.html.j2", rows=table, several=_several(tables)) if table else None
+
+
+def definitions(tables: Tables) -> str | None:
+    return _render("definitions.html.j2")
+
+
+def machine(tables: Tables) -> str | None:
+    cells = groups(rows(tables.cells), "file")
+    files = []
+    for row in rows(tables.records.files):
+        own = cells.get((row["file"],), [])
+        labels = sorted({cell["label"] for cell in own if cell["label"]})
+        torch = sorted({cell["torch_version"] for cell in own if cell["torch_version"]})
+        files.append(row | {"labels": labels, "torch": torch})
+    return _render("machine.html.j2", files=files)
+
+
+Section = Callable[[Tables], str | None]
+SECTIONS: list[tuple[str, str, Section]] = [
+    ("verdict", "Verdict", verdict),
+    ("scaling", "Scaling", scaling),
+    ("all-reduce", "All-reduce", all_reduce),
+    ("buckets", "Bucket settings", buckets),
+    ("strategies", "DDP against DataParallel", strategies),
+    ("cases", "All cases", cases),
+    ("outcomes", "Skipped and failed", outcomes),
+    ("definitions", "What the numbers mean", definitions),
+    ("machine", "Machine and software", machine),
+]
+
+
+def _render(template: str, **values: Any) -> str:
+    return _ENVIRONMENT.get_template(template).render(**values)
+
+
+def _parts(table: pd.DataFrame, *names: str) -> list[tuple[Any, pd.DataFrame]]:
+    """The table by its values of ``names``, in order of appearance."""
+    return [(key, part) for key, part in table.groupby(list(names), sort=False, dropna=False)]
+
+
+def _markup(drawn: list[str | None]) -> list[Markup]:
+    return [Markup(svg) for svg in drawn if svg]
+
+
+def _several(tables: Tables) -> bool:
+    return len(tables.records.files) > 1

@@ -1,0 +1,49 @@
+"""All the tables of a report, computed once from the records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from reports.choices import bucket_table, strategy_table
+from reports.communication import all_reduce_bars, all_reduce_table
+from reports.load import Records
+from reports.phases import phase_table
+from reports.scaling import scaling_table
+from reports.stats import with_estimates
+from reports.verdict import best_table, largest_table
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Frames; their columns are documented where they are made."""
+
+    records: Records
+    cells: pd.DataFrame
+    scaling: pd.DataFrame
+    all_reduce: pd.DataFrame
+    all_reduce_bars: pd.DataFrame
+    buckets: pd.DataFrame
+    strategies: pd.DataFrame
+    phases: pd.DataFrame
+    best: pd.DataFrame
+    largest: pd.DataFrame
+
+
+def compute(records: Records) -> Tables:
+    cells = with_estimates(records.cells, records.launches)
+    scaling = scaling_table(cells)
+    all_reduce = all_reduce_table(cells, records.launches, records.ranks)
+    return Tables(
+        records=records,
+        cells=cells,
+        scaling=scaling,
+        all_reduce=all_reduce,
+        all_reduce_bars=all_reduce_bars(cells, all_reduce, records.ranks),
+        buckets=bucket_table(cells, records.launches, records.ranks),
+        strategies=strategy_table(cells, records.outcomes),
+        phases=phase_table(cells, records.launches, records.ranks),
+        best=best_table(cells),
+        largest=largest_table(scaling),
+    )

@@ -1,0 +1,77 @@
+"""What the page says first: the best case of each model and the efficiency at the largest size."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reports import words
+from reports.frames import Row, columns, frame, groups, rows
+from reports.stats import Estimate, throughput_ratio
+
+BEST_COLUMNS = columns(
+    string="file model id case interval_from",
+    Int64="cell candidates world_size left_out unknown",
+    Float64="throughput_samples_per_s throughput_low_samples_per_s throughput_high_samples_per_s",
+    object="tied",
+    boolean="oversubscribed",
+)
+
+
+def best_table(cells: pd.DataFrame) -> pd.DataFrame:
+    """The case with the highest throughput for each file and model; ``BEST_COLUMNS``.
+
+    ``tied``: ids of the cases it cannot be told apart from; ``unknown``: how many cases have no
+    interval to tell by. Cases in conflict or that failed a check are no candidates (``left_out``
+    counts them).
+    """
+    by_model: dict[tuple[str, str], list[Row]] = {}
+    for cell in rows(cells):
+        by_model.setdefault((cell["file"], words.model(cell)), []).append(cell)
+    found = []
+    for (file, name), own in by_model.items():
+        valued = [cell for cell in own if cell["throughput_samples_per_s"] is not None]
+        sound = [cell for cell in valued if not cell["conflict"] and not cell["failed_checks"]]
+        if not sound:
+            continue
+        best = max(sound, key=lambda cell: cell["throughput_samples_per_s"])
+        ratios = [(cell["id"], throughput_ratio(cell, best)) for cell in sound if cell is not best]
+        row = {name: best.get(name) for name in BEST_COLUMNS}
+        row |= {"file": file, "model": name, "case": words.case(best), "candidates": len(sound)}
+        row["left_out"] = len(valued) - len(sound)
+        row["unknown"] = sum(ratio is None or ratio.includes_one is None for _, ratio in ratios)
+        row["tied"] = [id for id, ratio in ratios if ratio and _alike(ratio)]
+        found.append(row)
+    return frame(found, BEST_COLUMNS)
+
+
+def _alike(ratio: Estimate) -> bool:
+    return bool(ratio.includes_one) or ratio.value == 1.0
+
+
+def largest_table(scaling: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the scaling table that the verdict quotes.
+
+    For each file, model and kind: at the largest world size with a parallel case, the one with the
+    highest throughput among those with an efficiency, else among all.
+    """
+    found: list[Row] = []
+    for own in groups(rows(scaling), "file", "model", "kind").values():
+        usable = [
+            row
+            for row in own
+            if row["world_size"] > 1
+            and row["throughput_samples_per_s"] is not None
+            and not row["conflict"]
+            and not row["not_parallel"]
+        ]
+        if not usable:
+            continue
+        size = max(row["world_size"] for row in usable)
+        at_size = [row for row in usable if row["world_size"] == size]
+        found.append(max(at_size, key=_preference))
+    return frame(found, {name: str(kind) for name, kind in scaling.dtypes.items()})
+
+
+def _preference(row: Row) -> tuple[bool, float]:
+    known = row["single_ratio"] is not None or row["same_ratio"] is not None
+    return known, row["throughput_samples_per_s"]

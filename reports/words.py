@@ -1,0 +1,144 @@
+"""Numbers and cases in words: units, intervals, the settings that set a case apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.case import DDP_FIELDS, DEFAULT, FIELD_NAMES
+from reports.frames import Row
+
+BLANK = "–"
+#: Between a number and its unit: a line does not break there.
+SPACE = "\u00a0"
+_TOLD_APART_ELSEWHERE = frozenset(
+    ("model", "strategy", "backend", "world_size", "batch_size", "scaling", "threads", "torch")
+)
+
+
+def seconds(value: float | None) -> str:
+    """A time in the unit that suits it: '39.3 ms', '1.25 s', '180 µs'."""
+    if value is None:
+        return BLANK
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if abs(value) >= size:
+            return f"{digits(value / size)}{SPACE}{unit}"
+    return f"{digits(value / 1e-6)}{SPACE}µs" if value else f"0{SPACE}ms"
+
+
+def milliseconds(value: float | None) -> str:
+    """A number of milliseconds, without the unit, for a column that names it."""
+    return BLANK if value is None else digits(value * 1e3)
+
+
+def percent(ratio: float | None) -> str:
+    return BLANK if ratio is None else f"{ratio * 100:.1f}{SPACE}%"
+
+
+def change(ratio: float | None) -> str:
+    """A ratio to a reference as a signed difference: 1.021 is '+2.1 %'."""
+    if ratio is None:
+        return BLANK
+    return f"{(ratio - 1) * 100:+.1f}{SPACE}%".replace("-", "−")
+
+
+def plain(value: float | None) -> str:
+    return BLANK if value is None else digits(value)
+
+
+def whole_number(value: float | None) -> str:
+    return BLANK if value is None else f"{value:,.0f}".replace(",", "\u202f")
+
+
+def size(value: float | None) -> str:
+    """Bytes in decimal units: '46.7 MB'."""
+    if value is None:
+        return BLANK
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(value) >= scale:
+            return f"{digits(value / scale)}{SPACE}{unit}"
+    return f"{value:.0f}{SPACE}B"
+
+
+def digits(value: float) -> str:
+    """Three significant digits, four from 1000 on, never in powers of ten."""
+    magnitude = abs(value)
+    if magnitude >= 99.95:
+        return f"{value:,.0f}".replace(",", "\u202f")
+    if magnitude >= 9.995:
+        return f"{value:.1f}"
+    if magnitude >= 0.9995 or value == 0:
+        return f"{value:.2f}"
+    return f"{value:.3g}" if magnitude >= 1e-4 else f"{value:.1e}"
+
+
+def between(low: float | None, high: float | None, say: Any) -> str:
+    """'38.9 to 39.8', with ``say`` for each end; empty where there is no interval."""
+    if low is None or high is None:
+        return ""
+    first, last = say(low), say(high)
+    number, space, unit = first.rpartition(SPACE)
+    if space and last.endswith(SPACE + unit):
+        first = number
+    return f"{first} to {last}"
+
+
+def ranks(n: int | None, strategy: str | None = "ddp") -> str:
+    """'2 ranks', or devices where one process drives them."""
+    if n is None:
+        return "unknown world size"
+    if strategy == "single":
+        return "1 process"
+    noun = "device" if strategy in ("dp", "data_parallel") else "rank"
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def settings(row: Row) -> list[str]:
+    """The settings of a case that are not PyTorch's (or our) defaults, as ``name=value``."""
+    found = []
+    for name in FIELD_NAMES:
+        value = row[name]
+        if name in _TOLD_APART_ELSEWHERE or value is None or value == getattr(DEFAULT, name):
+            continue
+        if name in DDP_FIELDS and row["strategy"] not in (None, "ddp"):
+            continue
+        found.append(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}")
+    if row["torch"]:
+        found.append(f"torch={row['torch']}")
+    if row["other"]:
+        found.append(row["other"])
+    return found
+
+
+def series(row: Row, kind: str) -> str:
+    """What one line of a scaling figure holds: 'ddp, gloo, batch 32 per rank'."""
+    parts = [row["strategy"] or "strategy not stated"]
+    if row["backend"] and row["strategy"] in (None, "ddp", "all_reduce"):
+        parts.append(row["backend"])
+    if kind == "strong":
+        parts.append(f"global batch {row['global_batch_size'] or BLANK}")
+    else:
+        parts.append(f"batch {row['batch_size'] or BLANK} per rank")
+    return ", ".join(parts + settings(row))
+
+
+def case(row: Row) -> str:
+    """One case in words: 'ddp, gloo, batch 32 per rank, 2 ranks'."""
+    return f"{series(row, 'weak')}, {ranks(row['world_size'], row['strategy'])}"
+
+
+def model(row: Row) -> str:
+    """The model's name, else the group pytest-benchmark has for the case."""
+    if row["model"]:
+        return str(row["model"])
+    return f"group {row['group']}" if row["group"] else "model not stated"
+
+
+def shortened(words: str, longest: int = 60) -> str:
+    return words if len(words) <= longest else words[: longest - 1] + "…"
+
+
+def joined(words: list[str], last: str = "and") -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
