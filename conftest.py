@@ -198,8 +198,10 @@ def measure(
 def pytest_report_teststatus(report: Any, config: pytest.Config) -> Any:
     if SESSION not in config.stash or "/bench/" not in f"/{report.nodeid}":
         return None
-    if report.when == "call" and report.passed:
-        return "passed", "", "OK" if config.get_verbosity() > 0 else ""
+    words = {"passed": "OK", "failed": "FAILED", "skipped": "SKIPPED"}
+    if report.skipped or (report.when == "call" and report.outcome in words):
+        # The case has a line of its own; a letter would only break it.
+        return report.outcome, "", words[report.outcome] if config.get_verbosity() > 0 else ""
     return None
 
 
@@ -213,7 +215,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     case, rerun = item.stash[CASE], _rerun(item, item.config)
     if report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        session.note_outcome(case, "skipped", reason.removeprefix("Skipped: "), None, rerun)
+        reason = reason.removeprefix("Skipped: ")
+        session.note_outcome(case, "skipped", reason, None, rerun)
+        _say(item.config, f"{case.id:<44} skipped: {reason}", item)
     elif report.failed and session.outcomes.get(case.id, {}).get("outcome") in (None, "ok"):
         failure = Failure(
             phase=report.when,

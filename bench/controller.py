@@ -169,12 +169,11 @@ class _Run:
         if world_size > 1:
             # The others start when rank 0 listens, so that none has to try again.
             self._until(lambda: self.parts[0].phase != "launch" or self.parts[0].ended, deadline)
-            if not self._any_failed() and not self.parts[0].ended:
-                for rank in range(1, world_size):
+            for rank in range(1, world_size):
+                if self._any_failed() or self.parts[0].phase == "launch":
+                    self.parts[rank].ended = True  # it never began
+                else:
                     self._send(rank, self._job_of(rank))
-            else:
-                for rank in range(1, world_size):
-                    self.parts[rank].ended = True
         self._until(lambda: self._all_ended() or self._any_failed(), deadline)
         if not self._all_ended():
             self._until(self._all_ended, min(deadline, self.group.now() + _GRACE_S))

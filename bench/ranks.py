@@ -88,16 +88,21 @@ class AcrossRanks:
         return tuple(self._step(of_step[step]) for step in self.steps)
 
     def waited_for(self, kind: str | None = None) -> tuple[int, float] | None:
-        """The rank most often last to start, and in what share of the collectives it was.
+        """The rank the others waited for longest, and its share of all time spent waiting.
 
-        None where no rank was ever last alone. Of two ranks equally often last, the first given.
+        A collective's waits are put down to the rank that started it last. By time and not by
+        count: of four collectives in a row only the first may wait for a slow rank, and who is
+        last by a microsecond in the others says nothing. None where nobody waited for one rank.
         """
-        matched = self.of_kind(kind)
-        votes = Counter(item.last for item in matched if item.last is not None)
-        if not votes:
+        caused_ns: Counter[int] = Counter()
+        for item in self.of_kind(kind):
+            if item.last is not None:
+                caused_ns[item.last] += sum(item.wait_ns)
+        total = sum(caused_ns.values())
+        if not total:
             return None
-        last = min(votes, key=lambda position: (-votes[position], position))
-        return self.ranks[last], votes[last] / len(matched)
+        rank = min(caused_ns, key=lambda position: (-caused_ns[position], position))
+        return self.ranks[rank], caused_ns[rank] / total
 
     def to_json(self, kind: str | None = "all_reduce") -> dict[str, Any]:
         """The record `across_ranks`: means per step, in seconds.

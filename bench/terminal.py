@@ -40,7 +40,8 @@ def case_line(
     if alone and case.world_size > 1:
         # Ideal: as many times the samples of one rank as there are ranks.
         parts.append(f"{per_second / (case.world_size * alone):4.0%} of ideal")
-    parts.append(communication(launches))
+    if case.processes > 1:
+        parts.append(communication(launches))
     label = launches[0].fields.get("label")
     if label:
         parts.append(str(label))

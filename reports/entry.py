@@ -130,8 +130,8 @@ def launch_rows(entry: dict[str, Any]) -> list[Row]:
     if len(of_round) != len(data):
         data = of_round = []
     found = []
-    for launch, record in zip(numbers_of, records):
-        own = [step for step, owner in zip(data, of_round) if owner == launch]
+    for launch, record in zip(numbers_of, records, strict=False):
+        own = [step for step, owner in zip(data, of_round, strict=False) if owner == launch]
         found.append(
             {
                 "launch": launch,

@@ -42,10 +42,8 @@ def _axes(height_inches: float, **changes: Any) -> Iterator[Any]:
     import matplotlib.pyplot as plt
     import seaborn as sns
 
-    ink = {
-        key: INK
-        for key in ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    }
+    inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    ink = dict.fromkeys(inked, INK)
     style: Any = ink | {
         "svg.fonttype": "none",
         "text.parse_math": False,
@@ -141,7 +139,7 @@ def buckets(table: pd.DataFrame, name: str) -> str | None:
     data["words"] = [_bucket_words(row) for row in cells]
     values = data.pivot_table(values="ratio", aggfunc="first", **shape).astype(float)
     texts = data.pivot_table(values="words", aggfunc="first", **shape).fillna("")
-    names = dict(zip(data["bucket_cap_order"], data["bucket_cap"]))
+    names = dict(zip(data["bucket_cap_order"], data["bucket_cap"], strict=True))
     reach = max(0.05, float((values - 1).abs().max().max()))
     with _axes(1.0 + 0.45 * len(values)) as (figure, axes):
         sns.heatmap(
@@ -198,7 +196,7 @@ def _line(
     )
     axes.lines[-1].set_marker(marker)
     axes.lines[-1].set_markersize(4)
-    for point, size, value in zip(points, x, y):
+    for point, size, value in zip(points, x, y, strict=True):
         if point["oversubscribed"]:
             axes.plot([size], [value], marker="o", markersize=9, color=colour, fillstyle="none")
         low, high = point[f"{column}_low{unit}"], point[f"{column}_high{unit}"]

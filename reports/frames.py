@@ -22,18 +22,20 @@ def columns(**names_of_kind: str) -> dict[str, str]:
 def frame(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
     """A frame of ``rows`` with exactly ``columns`` (name -> pandas dtype); absent is blank."""
     rows = list(rows)
-    return pd.DataFrame(
+    made: pd.DataFrame = pd.DataFrame(
         {
             name: pd.Series([row.get(name) for row in rows], dtype=kind)
             for name, kind in columns.items()
         }
     )
+    return made
 
 
 def rows(data: pd.DataFrame) -> list[Row]:
     """The rows as dicts of plain values; blank is None."""
     columns = {name: [_plain(value) for value in data[name].tolist()] for name in data.columns}
-    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+    every = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, values, strict=True)) for values in every]
 
 
 def groups(data: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:

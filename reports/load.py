@@ -66,7 +66,7 @@ RANK_COLUMNS = {
         string="host device_name peak_kind",
         Float64="calls_per_step bytes_per_step overlap_ratio",
     ),
-    **{name: "Float64" for name in _RANK_SECONDS},
+    **dict.fromkeys(_RANK_SECONDS, "Float64"),
 }
 OUTCOME_COLUMNS = columns(
     string="file id outcome reason phase traceback rerun",
@@ -98,7 +98,7 @@ def load(paths: Sequence[Path]) -> Records:
     ranks: list[Row] = []
     outcomes: list[Row] = []
     files: list[Row] = []
-    for path, name in zip(paths, _names(paths)):
+    for path, name in zip(paths, _names(paths), strict=True):
         document = read_document(path)
         of_file = _outcomes(document, name)
         file = _file(document, name)

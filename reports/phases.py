@@ -20,7 +20,7 @@ COLUMNS = {
         Float64="step_s",
         object="rebuilt_bucket_bytes",
     ),
-    **{name: "Float64" for name in (*PHASES, *JOB, "checkpoint_s")},
+    **dict.fromkeys((*PHASES, *JOB, "checkpoint_s"), "Float64"),
 }
 
 

@@ -147,9 +147,9 @@ def _baseline(
     if not ones:
         return f"no case of {named} at world size 1 in this file"
     differing = [_differing(one, cell, (batch, *fields)) for one in ones]
-    fitting = [one for one, names in zip(ones, differing) if not names]
+    fitting = [one for one, names in zip(ones, differing, strict=True) if not names]
     if not fitting:
-        nearest, names = min(zip(ones, differing), key=lambda pair: len(pair[1]))
+        nearest, names = min(zip(ones, differing, strict=True), key=lambda pair: len(pair[1]))
         return f"{named} at world size 1 differs in " + words.joined(
             [_difference(name, nearest, cell) for name in names]
         )

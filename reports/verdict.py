@@ -69,7 +69,7 @@ def largest_table(scaling: pd.DataFrame) -> pd.DataFrame:
         size = max(row["world_size"] for row in usable)
         at_size = [row for row in usable if row["world_size"] == size]
         found.append(max(at_size, key=_preference))
-    return frame(found, {name: str(kind) for name, kind in scaling.dtypes.items()})
+    return frame(found, {str(name): str(kind) for name, kind in scaling.dtypes.items()})
 
 
 def _preference(row: Row) -> tuple[bool, float]:

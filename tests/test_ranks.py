@@ -182,14 +182,15 @@ def test_without_steps_collectives_match_but_means_are_blank() -> None:
     assert record["waited_for"] == 1
 
 
-def test_the_rank_most_often_last_is_named_by_its_number() -> None:
+def test_the_rank_waited_for_longest_is_named_by_its_number() -> None:
     ranks = [
-        rank_trace(7, [(100, 200), (310, 400), (500, 600)]),
-        rank_trace(3, [(150, 200), (300, 400), (550, 600)]),
+        rank_trace(7, [(100, 200), (310, 400), (510, 600)]),
+        rank_trace(3, [(150, 200), (300, 400), (500, 600)]),
     ]
     across = match_collectives(ranks, same_clock=True)
     assert across.ranks == (7, 3)
-    assert across.waited_for() == (3, 2 / 3)
+    # Rank 3 was last once, by 50 us; rank 7 twice, by 10 us each.
+    assert across.waited_for() == (3, pytest.approx(50 / 70))
     tie = match_collectives([rank_trace(0, [(1, 2)]), rank_trace(1, [(1, 2)])], same_clock=True)
     assert tie.waited_for() is None
 

@@ -277,7 +277,7 @@ def sweep() -> dict[str, Any]:
                 fields = case(
                     strategy="ddp", world_size=2, bucket_cap_mb=cap, gradient_as_bucket_view=view
                 )
-                times = [0.11 * n * j * factor for n, j in zip(noisy, jitter)]
+                times = [0.11 * n * j * factor for n, j in zip(noisy, jitter, strict=False)]
                 entries.append(entry(fields, times))
     nccl = case(strategy="ddp", world_size=2, backend="nccl", device="cuda")
     broken = case(strategy="ddp", world_size=2, static_graph=True)

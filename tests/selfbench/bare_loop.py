@@ -7,6 +7,7 @@ Prints the slowest rank's median step in seconds.
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import sys
@@ -39,9 +40,7 @@ def main(name: str, batch_size: int, threads: int, warm_up_steps: int, steps: in
         marks.append(perf_counter())
         step()
     marks.append(perf_counter())
-    times = torch.tensor(
-        [b - a for a, b in zip(marks, marks[1:], strict=False)], dtype=torch.float64
-    )
+    times = torch.tensor([b - a for a, b in itertools.pairwise(marks)], dtype=torch.float64)
     dist.all_reduce(times, op=dist.ReduceOp.MAX)
     if dist.get_rank() == 0:
         print(f"median {statistics.median(times.tolist())!r}", flush=True)

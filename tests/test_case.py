@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.case import CHOICES, DEFAULT, FIELD_NAMES, Case, parse_value
+
+
+def test_an_id_holds_only_what_is_not_default() -> None:
+    assert DEFAULT.id == "ddp-mlp-w1"
+    assert Case(model="resnet18", world_size=2).id == "ddp-resnet18-w2"
+    case = Case(model="a/b c.py", backend="nccl", batch_size=8, gradient_as_bucket_view=True)
+    assert case.id == "ddp-a_b_c-w1-b8-nccl-view"
+
+
+def test_unset_and_25_are_different_cases() -> None:
+    unset, explicit = Case(bucket_cap_mb=None), Case(bucket_cap_mb=25)
+    assert unset != explicit
+    assert unset.id != explicit.id == "ddp-mlp-w1-cap25"
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Case)])
+def test_every_field_shows_in_the_id(name: str) -> None:
+    other = {
+        "model": "cifar_cnn",
+        "strategy": "all_reduce",
+        "world_size": 4,
+        "batch_size": 7,
+        "bucket_cap_mb": 5,
+        "threads": 3,
+        "seed": 9,
+        "torch": "old",
+    }
+    default = getattr(DEFAULT, name)
+    if isinstance(default, bool):
+        value: object = not default
+    elif name in other:
+        value = other[name]
+    else:
+        value = next(choice for choice in CHOICES[name] if choice != default)
+    assert DEFAULT.replace(**{name: value}).id != DEFAULT.id
+
+
+@given(
+    world_size=st.integers(1, 4096),
+    batch_size=st.integers(1, 10_000),
+    bucket_cap_mb=st.none() | st.floats(0.01, 1000),
+    view=st.booleans(),
+    strategy=st.sampled_from(["ddp", "all_reduce", "dp"]),
+)
+def test_json_there_and_back(
+    world_size: int, batch_size: int, bucket_cap_mb: float | None, view: bool, strategy: str
+) -> None:
+    case = Case(
+        world_size=world_size,
+        batch_size=batch_size,
+        bucket_cap_mb=bucket_cap_mb,
+        gradient_as_bucket_view=view,
+        strategy=strategy,
+    )
+    assert Case.from_json(case.to_json()) == case
+
+
+def test_an_unknown_field_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="unknown case field 'wolrd_size'; did you mean 'world_"):
+        Case.from_json('{"wolrd_size": 2}')
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"strategy": "dpp"}, "strategy='dpp' is not known; did you mean"),
+        ({"world_size": 0}, "world_size=0 must be a whole number of at least 1"),
+        ({"batch_size": True}, "batch_size=True must be"),
+        ({"bucket_cap_mb": 0}, "bucket_cap_mb=0 must be above 0"),
+        ({"strategy": "single", "world_size": 2}, "strategy=single is one process"),
+        ({"model": ""}, "model is empty"),
+    ],
+)
+def test_bad_values_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DEFAULT.replace(**changes)
+
+
+def test_the_batch_of_the_whole_job() -> None:
+    assert Case(world_size=4, batch_size=8).global_batch_size == 32
+    dp = Case(strategy="dp", device="cuda", world_size=4, batch_size=8)
+    assert (dp.global_batch_size, dp.processes) == (32, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("world_size", " 4", 4),
+        ("bucket_cap_mb", "25", 25),
+        ("bucket_cap_mb", "0.1", 0.1),
+        ("bucket_cap_mb", "unset", None),
+        ("gradient_as_bucket_view", "True", True),
+        ("gradient_as_bucket_view", "off", False),
+        ("threads", "2", 2),
+        ("model", "sleep:layers=2:mb=1", "sleep:layers=2:mb=1"),
+        ("backend", "nccl", "nccl"),
+    ],
+)
+def test_values_as_typed(name: str, text: str, value: object) -> None:
+    assert parse_value(name, text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("wolrd_size", "2", "unknown axis 'wolrd_size'; did you mean 'world_size'?"),
+        ("world_size", "two", "axis world_size: 'two' is not a number"),
+        ("static_graph", "perhaps", "'perhaps' is not true or false"),
+        ("backend", "nccll", "'nccll' is not known; did you mean 'nccl'?"),
+    ],
+)
+def test_values_refused(name: str, text: str, message: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        parse_value(name, text)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_fields_are_pytorchs_own_names() -> None:
+    inspect = pytest.importorskip("inspect")
+    ddp = pytest.importorskip("torch.nn.parallel").DistributedDataParallel
+    parameters = inspect.signature(ddp).parameters
+    for name in ("bucket_cap_mb", "gradient_as_bucket_view", "find_unused_parameters"):
+        assert name in parameters
+        assert name in FIELD_NAMES

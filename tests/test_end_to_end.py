@@ -1,0 +1,366 @@
+"""The main job as a user starts it: real pytest, real torch, real gloo ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("LOCKSTEP_SHARED", ROOT.parent / "shared"))
+MODELS = SHARED / "cases" / "models"
+needs_shared = pytest.mark.skipif(not MODELS.is_dir(), reason=f"needs {MODELS}")
+#: Short, but through every pass.
+SHORT = ("--launches", "1", "--max-seconds", "0.5", "--min-steps", "5", "--warm-up-steps", "3")
+
+
+@dataclass
+class Sweep:
+    """One run of ``pytest bench``: what it printed and wrote."""
+
+    status: int
+    output: str
+    document: dict[str, Any]
+
+    def entry(self, case_id: str) -> dict[str, Any]:
+        for entry in self.document["benchmarks"]:
+            if entry["extra_info"]["id"] == case_id:
+                return dict(entry)
+        raise AssertionError(f"no {case_id} in\n{self.output[-4000:]}")
+
+    def launch(self, case_id: str) -> dict[str, Any]:
+        return dict(self.entry(case_id)["extra_info"]["result"]["launches"][0])
+
+    def outcome(self, case_id: str) -> dict[str, Any]:
+        outcomes = self.document["lockstep"]["outcomes"]
+        return dict(next(each for each in outcomes if each["id"] == case_id))
+
+
+def sweep(folder: Path, *arguments: str, **environment: str) -> Sweep:
+    out = folder / "results" / "run.json"
+    clean = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "bench", f"--benchmark-json={out}"),
+            *("-p", "no:cacheprovider", *arguments),
+        ],
+        cwd=ROOT,
+        env={**clean, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    leftovers = [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if "bench.worker" in " ".join(process.info["cmdline"] or [])
+    ]
+    assert not leftovers, f"ranks outlived the run: {leftovers}"
+    document = json.loads(out.read_text()) if out.exists() else {}
+    return Sweep(done.returncode, done.stdout + done.stderr, document)
+
+
+@pytest.fixture(scope="module")
+def strategies(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """All strategies of one small model, in two launches."""
+    return sweep(
+        tmp_path_factory.mktemp("strategies"),
+        *SHORT,
+        *("--launches", "2"),
+        *("--axis", "model=mlp", "--axis", "strategy=single,dp,data_parallel,ddp,all_reduce"),
+        *("--axis", "world_size=1,2", "--axis", "batch_size=8", "--axis", "scaling=weak"),
+        *("-k", "test_scaling"),
+    )
+
+
+def test_the_times_in_the_json_are_the_slowest_ranks_bit_for_bit(strategies: Sweep) -> None:
+    entry = strategies.entry("ddp-mlp-w2-b8")
+    expected: list[float] = []
+    launch_of_round: list[int] = []
+    for launch in entry["extra_info"]["result"]["launches"]:
+        ranks = [rank["step_s"] for rank in launch["ranks"]]
+        assert len(ranks) == 2
+        expected += [max(times) for times in zip(*ranks, strict=True)]
+        launch_of_round += [launch["launch"]] * len(ranks[0])
+    assert entry["stats"]["data"] == expected
+    assert entry["extra_info"]["result"]["launch_of_round"] == launch_of_round
+    assert set(launch_of_round) == {0, 1}
+    assert entry["stats"]["median"] == statistics.median(expected)
+
+
+def test_every_cell_has_an_outcome(strategies: Sweep) -> None:
+    outcomes = {each["id"]: each["outcome"] for each in strategies.document["lockstep"]["outcomes"]}
+    assert outcomes == {
+        "single-mlp-w1-b8": "ok",
+        "dp-mlp-w1-b8": "ok",
+        "dp-mlp-w2-b8": "skipped",
+        "data_parallel-mlp-w1-b8": "skipped",
+        "data_parallel-mlp-w2-b8": "skipped",
+        "ddp-mlp-w1-b8": "ok",
+        "ddp-mlp-w2-b8": "ok",
+        "all_reduce-mlp-w1-b8": "ok",
+        "all_reduce-mlp-w2-b8": "ok",
+    }
+    assert strategies.status == 0, strategies.output
+
+
+def test_dataparallel_on_a_cpu_is_no_parallel_result(strategies: Sweep) -> None:
+    result = strategies.entry("dp-mlp-w1-b8")["extra_info"]["result"]
+    assert result["label"] == "not parallel: plain module"
+    assert "accelerators only" in strategies.outcome("dp-mlp-w2-b8")["reason"]
+
+
+def test_threads_are_equal_at_every_world_size(strategies: Sweep) -> None:
+    """B01: torchrun alone would give one rank all cores and two ranks one thread each."""
+    threads = {
+        rank["threads"]
+        for entry in strategies.document["benchmarks"]
+        for launch in entry["extra_info"]["result"]["launches"]
+        for rank in launch["ranks"]
+    }
+    assert threads == {strategies.document["lockstep"]["settings"]["threads_per_rank"]}
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "all_reduce"])
+def test_two_ranks_train_as_one_process_would(strategies: Sweep, strategy: str) -> None:
+    launch = strategies.launch(f"{strategy}-mlp-w2-b8")
+    checks = launch["checks"]
+    assert checks["parameters_equal"] is True
+    assert checks["gradients_match"] is True
+    assert checks["gradient_method"] == "one process on the concatenated batch"
+    assert checks["reduced_bytes_per_step"] == launch["gradient_bytes"] == 67 * 4
+    assert checks["reduced_bytes_equal_gradient_bytes"] is True
+
+
+def test_what_is_recorded_of_a_case(strategies: Sweep) -> None:
+    launch = strategies.launch("ddp-mlp-w2-b8")
+    assert launch["buckets"]["rebuilt_bytes"] == [268]
+    assert launch["no_communication_step_s"] > 0
+    assert launch["profiled_step_s"] > 0
+    assert launch["checkpoint"]["bytes"] > 268
+    assert launch["across_ranks"]["collectives"] == 5
+    for rank in launch["ranks"]:
+        assert rank["communication"]["calls_per_step"] == 1
+        assert rank["communication"]["bytes_per_step"] == 268
+        assert set(rank["phases"]) == {"data", "forward", "backward", "optimizer"}
+        assert rank["memory"]["peak_bytes"] > 10_000_000
+        assert all(seconds >= 0 for seconds in rank["lifecycle"].values())
+        assert rank["first_step_s"] > 0
+    by_hand = strategies.launch("all_reduce-mlp-w2-b8")
+    assert by_hand["ranks"][0]["phases"]["communication"]["mean_s"] > 0
+    assert by_hand["ranks"][0]["communication"]["calls_per_step"] == 4  # a call a parameter
+    assert by_hand["no_communication_step_s"] is None
+
+
+def test_versions_stay_out_of_what_other_tools_follow(strategies: Sweep) -> None:
+    """A series is followed across torch versions by name, fullname and machine_info."""
+    version = strategies.document["lockstep"]["interpreters"][""]["torch"]
+    assert version not in json.dumps(strategies.document["machine_info"])
+    for entry in strategies.document["benchmarks"]:
+        assert version not in entry["fullname"] + entry["name"]
+        assert entry["params"] == entry["extra_info"]["case"]
+
+
+def test_the_journal_holds_every_launch(strategies: Sweep, tmp_path_factory: Any) -> None:
+    folder = next(Path(tmp_path_factory.getbasetemp()).glob("strategies*"))
+    lines = (folder / "results" / "run.journal.jsonl").read_text().splitlines()
+    entries = [json.loads(line) for line in lines]
+    assert entries[0]["type"] == "header"
+    assert len(entries) == 1 + 2 * 6
+    times = strategies.entry("ddp-mlp-w2-b8")["stats"]["data"]
+    written = [e["launch_result"]["step_s"] for e in entries[1:] if e["id"] == "ddp-mlp-w2-b8"]
+    assert written[0] + written[1] == times
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "spawn"])
+def test_init_methods_launchers_and_data(tmp_path: Path, launcher: str) -> None:
+    ran = sweep(
+        tmp_path,
+        *SHORT,
+        *("--axis", "model=cifar_cnn", "--axis", "strategy=ddp", "--axis", "world_size=2"),
+        *("--axis", "batch_size=2", "--axis", f"launcher={launcher}"),
+        *("--axis", "init_method=env,tcp,file" if launcher == "torchrun" else "init_method=tcp"),
+        *("--axis", "data=synthetic" if launcher == "torchrun" else "data=loader"),
+        *("--axis", "scaling=weak", "-k", "test_scaling"),
+        # A shell that sat in another job.
+        PET_NNODES="2",
+        RANK="7",
+        WORLD_SIZE="64",
+        MASTER_ADDR="elsewhere.invalid",
+    )
+    assert ran.status == 0, ran.output
+    assert len(ran.document["benchmarks"]) == (3 if launcher == "torchrun" else 1)
+    for entry in ran.document["benchmarks"]:
+        launch = entry["extra_info"]["result"]["launches"][0]
+        assert launch["checks"]["parameters_equal"] is True
+        assert launch["checks"]["gradients_match"] is True
+        assert launch["checks"]["reduced_bytes_equal_gradient_bytes"] is True
+        if launcher == "spawn":
+            assert launch["data_source"] == "FakeData 3x32x32, no data root given"
+            assert launch["ranks"][0]["phases"]["data"]["mean_s"] > 0
+
+
+def test_a_model_of_known_times(tmp_path: Path) -> None:
+    model = "sleep:layers=4:forward_ms=5:backward_ms=10:mb=1:late_rank=1:late_ms=50"
+    ran = sweep(
+        tmp_path,
+        *SHORT,
+        *("--axis", f"model={model}", "--axis", "strategy=single,ddp,all_reduce"),
+        *("--axis", "world_size=2", "--axis", "scaling=weak", "--axis", "batch_size=32"),
+        *("--axis", "bucket_cap_mb=1", "-k", "test_scaling"),
+    )
+    assert ran.status == 0, ran.output
+    single = ran.launch(f"single-{model}-w1")
+    phases = single["ranks"][0]["phases"]
+    # No machine waits less than it was asked to.
+    assert single["median_step_s"] >= 0.060
+    assert phases["forward"]["median_s"] >= 0.020
+    assert phases["backward"]["median_s"] >= 0.040
+    for strategy in (f"ddp-{model}-w2-cap1", f"all_reduce-{model}-w2"):
+        launch = ran.launch(strategy)
+        assert launch["median_step_s"] >= 0.110
+        early, late = launch["ranks"]
+        assert late["phases"]["forward"]["median_s"] >= 0.070 > 0.050
+        for rank in (early, late):
+            assert rank["communication"]["calls_per_step"] == 4
+            assert rank["communication"]["bytes_per_step"] == 4 * 2**20
+        # The early rank spends the other's 50 ms inside its all-reduces, computing nothing.
+        assert launch["across_ranks"]["waited_for"] == 1
+        assert launch["across_ranks"]["wait_s"][0] >= 0.045
+        assert early["communication"]["exposed_s"] >= 0.045
+        assert late["communication"]["exposed_s"] < early["communication"]["exposed_s"] / 2
+
+
+FORTY_LAYERS = """
+import torch
+from torch import nn
+def build(): return nn.Sequential(*[nn.Linear(256, 256) for _ in range(40)])
+def batch(n, rank, step): return (torch.randn(n, 256),), torch.randn(n, 256)
+def loss(output, target): return (output - target).pow(2).mean()
+"""
+
+
+def test_an_unset_bucket_cap_is_not_25(tmp_path: Path) -> None:
+    """A23: unset has a first bucket of 1 MiB."""
+    model = tmp_path / "forty.py"
+    model.write_text(FORTY_LAYERS)
+    ran = sweep(
+        tmp_path,
+        *SHORT,
+        *("--axis", f"model={model}", "--axis", "strategy=ddp", "--axis", "world_size=2"),
+        *("--axis", "bucket_cap_mb=unset,25", "--axis", "batch_size=4", "--axis", "scaling=weak"),
+        *("-k", "test_scaling"),
+    )
+    assert ran.status == 0, ran.output
+    launches = {
+        entry["params"]["bucket_cap_mb"]: entry["extra_info"]["result"]["launches"][0]
+        for entry in ran.document["benchmarks"]
+    }
+    assert {cap: len(each["buckets"]["rebuilt_bytes"]) for cap, each in launches.items()} == {
+        None: 2,
+        25: 1,
+    }
+    for launch in launches.values():
+        calls = launch["ranks"][0]["communication"]["calls_per_step"]
+        assert calls == len(launch["buckets"]["rebuilt_bytes"])
+
+
+@needs_shared
+def test_all_reduces_of_a_step_follow_the_bucket_cap(tmp_path: Path) -> None:
+    """A21: 6, 3 and 1 from the second step on, when DDP has rebuilt its buckets."""
+    ran = sweep(
+        tmp_path,
+        *SHORT,
+        *("--axis", f"model={MODELS / 'm24_many_small_params.py'}", "--axis", "strategy=ddp"),
+        *("--axis", "world_size=2", "--axis", "bucket_cap_mb=0.1,0.25,25"),
+        *("--axis", "batch_size=4", "--axis", "scaling=weak", "-k", "test_scaling"),
+    )
+    calls = {
+        entry["params"]["bucket_cap_mb"]: entry["extra_info"]["result"]["launches"][0]["ranks"][1][
+            "communication"
+        ]["calls_per_step"]
+        for entry in ran.document["benchmarks"]
+    }
+    assert calls == {0.1: 6, 0.25: 3, 25: 1}, ran.output
+
+
+RAISES = """
+import torch, torch.distributed as dist
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__(); self.layer = nn.Linear(8, 4); self.calls = 0
+    def forward(self, x):
+        self.calls += 1
+        if dist.is_initialized() and dist.get_rank() == 1 and self.calls == 3:
+            raise ValueError("bad sample on rank 1")
+        return self.layer(x)
+def build(): return Net()
+def batch(n, rank, step): return (torch.randn(n, 8),), torch.randn(n, 4)
+def loss(output, target): return (output - target).pow(2).mean()
+"""
+
+
+def test_a_rank_that_raises_costs_its_case_and_no_other(tmp_path: Path) -> None:
+    model = tmp_path / "raises.py"
+    model.write_text(RAISES)
+    ran = sweep(
+        tmp_path,
+        *SHORT,
+        *("--axis", f"model={model},mlp", "--axis", "strategy=ddp", "--axis", "world_size=2"),
+        *("--axis", "batch_size=4", "--axis", "scaling=weak", "-k", "test_scaling"),
+    )
+    assert ran.status == 1
+    (failed,) = (o for o in ran.document["lockstep"]["outcomes"] if o["outcome"] != "ok")
+    failure = failed["failure"]
+    assert (failure["rank"], failure["type"]) == (1, "ValueError")
+    assert (failure["phase"], failure["step"]) == ("warm-up", 2)
+    assert "bad sample on rank 1" in failure["message"]
+    assert "in forward" in failure["traceback"]
+    assert f"rank 1 failed in warm-up step 2 of {failed['id']}" in ran.output
+    assert [entry["extra_info"]["case"]["model"] for entry in ran.document["benchmarks"]] == ["mlp"]
+
+
+def test_disabled_benchmarks_run_every_case_once(tmp_path: Path) -> None:
+    ran = sweep(
+        tmp_path,
+        *("--benchmark-disable", "--axis", "model=mlp", "--axis", "strategy=ddp"),
+        *("--axis", "world_size=2", "-k", "test_scaling and not strong"),
+    )
+    assert ran.status == 0, ran.output
+    assert "nothing measured" in ran.output
+    assert not ran.document
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--axis", "wolrd_size=2"), "unknown axis 'wolrd_size'; did you mean 'world_size'?"),
+        (("--axis", "backend=nccll"), "'nccll' is not known; did you mean 'nccl'?"),
+        (("--matrix", "quik"), "did you mean 'quick'?"),
+        (("--passes", "timed,profild"), "'profild' is not a pass"),
+        (("--precision", "0"), "--precision must be above 0"),
+        (("--axis", "batch_size=5", "--axis", "world_size=2"), "cannot be divided"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    ran = sweep(tmp_path, *arguments)
+    assert ran.status == 4  # pytest's usage error
+    assert message in ran.output
+    assert "Traceback" not in ran.output
+    errors = [line for line in ran.output.splitlines() if line.startswith("ERROR")]
+    assert len(errors) == 1
+
+
+def test_the_cells_can_be_listed(tmp_path: Path) -> None:
+    ran = sweep(tmp_path, "--collect-only", "-q")
+    assert ran.status == 0
+    assert "bench/test_scaling.py::test_scaling[ddp-cifar_cnn-w1]" in ran.output

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.case import Case
+from bench.matrix import (
+    Facts,
+    MatrixError,
+    cases,
+    parse_axes,
+    read_matrix,
+    threads_per_rank,
+    why_not,
+)
+
+LAPTOP = Facts(cores=2)
+NODE = Facts(cores=64, gpus=8, backends=("gloo", "nccl"))
+
+
+def expand(group: dict[str, list[Any]], facts: Facts = LAPTOP, *axes: str) -> list[Case]:
+    return cases({"scaling": [group]}, parse_axes(axes), facts)["scaling"]
+
+
+def refusal(*axes: str, group: dict[str, list[Any]] | None = None, facts: Facts = LAPTOP) -> str:
+    with pytest.raises(MatrixError) as refused:
+        expand(group or {"model": ["mlp"]}, facts, *axes)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("facts", "sizes"),
+    [
+        (Facts(cores=1), [1]),
+        (Facts(cores=2), [1, 2]),
+        (Facts(cores=6), [1, 2, 4, 6]),
+        (Facts(cores=64, gpus=8), [1, 2, 4, 8]),
+        (Facts(cores=64, gpus=3), [1, 2, 3]),
+        (Facts(cores=64, gpus=1), [1]),
+    ],
+)
+def test_world_sizes_go_up_to_the_gpus_or_the_cores(facts: Facts, sizes: list[int]) -> None:
+    assert facts.world_sizes == sizes
+    assert [case.world_size for case in expand({"model": ["mlp"]}, facts)] == sizes
+
+
+def test_gpus_bring_nccl_unless_told_otherwise() -> None:
+    for case in expand({"model": ["mlp"]}, NODE):
+        assert (case.device, case.backend) == ("cuda", "nccl")
+    for case in expand({"model": ["mlp"]}, NODE, "device=cpu"):
+        assert (case.device, case.backend) == ("cpu", "gloo")
+    for case in expand({"model": ["mlp"]}, LAPTOP):
+        assert (case.device, case.backend) == ("cpu", "gloo")
+
+
+def test_settings_of_ddp_do_not_multiply_other_strategies() -> None:
+    found = expand(
+        {"model": ["mlp"], "strategy": ["single", "all_reduce", "ddp"]},
+        LAPTOP,
+        "bucket_cap_mb=1,25",
+        "gradient_as_bucket_view=true,false",
+        "init_method=env,tcp",
+        "world_size=2",
+    )
+    count = dict.fromkeys(("single", "all_reduce", "ddp"), 0)
+    for case in found:
+        count[case.strategy] += 1
+    assert count == {"single": 1, "all_reduce": 2, "ddp": 8}
+    assert next(case for case in found if case.strategy == "single").world_size == 1
+
+
+def test_a_cell_is_measured_once() -> None:
+    group = {"model": ["mlp"], "world_size": [2]}
+    found = cases({"scaling": [group, group], "buckets": [group]}, {}, LAPTOP)
+    assert [len(found["scaling"]), len(found["buckets"])] == [1, 0]
+
+
+def test_strong_scaling_divides_the_batch() -> None:
+    found = expand(
+        {"model": ["mlp"], "scaling": ["weak", "strong"], "batch_size": [32]},
+        LAPTOP,
+        "world_size=1,2,4",
+    )
+    # Both begin at the same cell.
+    assert [(case.scaling, case.world_size, case.batch_size) for case in found] == [
+        ("weak", 1, 32),
+        ("weak", 2, 32),
+        ("weak", 4, 32),
+        ("strong", 2, 16),
+        ("strong", 4, 8),
+    ]
+
+
+def test_a_batch_that_does_not_divide_is_refused_by_name() -> None:
+    message = refusal("scaling=strong", "batch_size=32", "world_size=3")
+    assert "batch_size=32 cannot be divided among world_size=3" in message
+
+
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        ("wolrd_size=2", "unknown axis 'wolrd_size'; did you mean 'world_size'?"),
+        ("backend=nccll", "'nccll' is not known; did you mean 'nccl'?"),
+        ("world_size=two", "'two' is not a number"),
+        ("world_size", "write NAME=V1,V2"),
+        ("world_size=", "write NAME=V1,V2"),
+        ("world_size=0", "world_size=0 must be"),
+        ("model=resnet81", "unknown model 'resnet81'; did you mean 'resnet18'?"),
+        ("model=no/such/file.py", "no/such"),
+    ],
+)
+def test_what_is_mistyped_is_refused(axis: str, message: str) -> None:
+    assert message in refusal(axis)
+
+
+def test_an_axis_given_twice_is_refused() -> None:
+    with pytest.raises(MatrixError, match="given twice; write --axis world_size=V1,V2"):
+        parse_axes(["world_size=1", "world_size=2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[scaling]\n", "bad.toml"),
+        ("[[scalling]]\nmodel='mlp'\n", "unknown benchmark 'scalling'; did you mean 'scaling'?"),
+        ("[[scaling]]\nworldsize=[1]\n", "unknown axis 'worldsize'; did you mean 'world_size'?"),
+        ("[[scaling]]\nmodel=[]\n", "axis model has no values"),
+        ("[scaling]\nmodel='mlp'\n", r"write [[scaling]]"),
+        ("", "no cells"),
+    ],
+)
+def test_a_matrix_file_with_a_fault_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(MatrixError) as refused:
+        read_matrix(str(path))
+    assert message in str(refused.value)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_matrix_that_is_not_there() -> None:
+    with pytest.raises(MatrixError, match="not known; did you mean 'quick'"):
+        read_matrix("quik")
+    with pytest.raises(MatrixError, match=r"nowhere.toml: No such file"):
+        read_matrix("nowhere.toml")
+
+
+@pytest.mark.parametrize("facts", [LAPTOP, NODE])
+@pytest.mark.parametrize("name", ["quick", "full"])
+def test_the_named_matrices(name: str, facts: Facts) -> None:
+    found = [case for group in cases(read_matrix(name), {}, facts).values() for case in group]
+    assert len({case.id for case in found}) == len(found) > 10
+    runnable = [case for case in found if why_not(case, facts) is None]
+    assert any(case.processes > 1 for case in runnable)
+    if facts is NODE:
+        assert any(case.strategy == "dp" and case.world_size == 8 for case in runnable)
+
+
+@pytest.mark.parametrize(
+    ("case", "facts", "reason"),
+    [
+        (Case(backend="nccl", device="cuda", world_size=2), LAPTOP, "needs 2 GPUs, found 0"),
+        (Case(backend="nccl", device="cpu", world_size=2), LAPTOP, "needs 2 GPUs, found 0"),
+        (
+            Case(backend="nccl", device="cuda", world_size=8),
+            Facts(cores=8, gpus=1, backends=("gloo", "nccl")),
+            "needs 8 GPUs, found 1",
+        ),
+        (Case(backend="nccl", device="cpu", world_size=2), NODE, "device=cpu needs gloo"),
+        (Case(device="cuda"), LAPTOP, "needs 1 GPU, found 0"),
+        (Case(device="cuda", world_size=2), Facts(cores=8, gpus=1), None),  # gloo ranks share it
+        (Case(strategy="dp"), LAPTOP, None),
+        (Case(strategy="dp", world_size=2), LAPTOP, "DataParallel works on accelerators only"),
+        (Case(strategy="data_parallel"), LAPTOP, "data_parallel works on accelerators only"),
+        (Case(strategy="dp", device="cuda", world_size=16), NODE, "needs 16 GPUs, found 8"),
+        (Case(model="resnet18"), Facts(cores=2, torchvision=False), "needs torchvision"),
+        (Case(), Facts(cores=2, backends=()), "this torch has no gloo"),
+        (Case(strategy="single"), Facts(cores=2, backends=()), None),
+    ],
+)
+def test_why_a_cell_cannot_run(case: Case, facts: Facts, reason: str | None) -> None:
+    found = why_not(case, facts)
+    if reason is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert reason in found
+
+
+def test_a_models_own_wishes_fill_in_the_case_unless_an_axis_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    model = str(tmp_path / "mine.py")
+    Path(model).write_text("")
+    facts = Facts(cores=2, ddp_kw={model: {"gradient_as_bucket_view": True}})
+    group = {"model": [model], "world_size": [2]}
+    assert [case.gradient_as_bucket_view for case in expand(group, facts)] == [True]
+    both = expand(group, facts, "gradient_as_bucket_view=false,true")
+    assert [case.gradient_as_bucket_view for case in both] == [False, True]
+    # Another strategy has no such setting.
+    assert expand(group, facts, "strategy=all_reduce")[0].gradient_as_bucket_view is False
+
+
+def test_threads_are_the_share_of_the_largest_job() -> None:
+    jobs = [Case(world_size=1), Case(world_size=4)]
+    assert threads_per_rank(jobs, 16) == 4
+    assert threads_per_rank(jobs, 2) == 1
+    assert threads_per_rank([Case(strategy="dp", device="cuda", world_size=8)], 16) == 16
+    assert threads_per_rank([], 16) == 16

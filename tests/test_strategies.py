@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from bench.case import Case
+from bench.worker.checks import _concatenate, _relative_error, parameters_equal
+from bench.worker.device import CpuDevice, device_for
+from bench.worker.loop import Ranks
+from bench.worker.strategies import (
+    NOT_PARALLEL,
+    Wrapped,
+    buckets,
+    bytes_of,
+    initialise_lazy,
+    trainable,
+    wrap,
+)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "devices", "used"), [(9, 8, 5), (10, 8, 5), (8, 8, 8), (16, 8, 8), (3, 8, 3)]
+)
+def test_dataparallel_uses_as_many_replicas_as_there_are_pieces(
+    batch_size: int, devices: int, used: int
+) -> None:
+    module = nn.Linear(2, 2)
+    assert Wrapped(module, module, replicas=devices).replicas_used(batch_size) == used
+    assert len(torch.zeros(batch_size).chunk(devices)) == used  # which is what scatter does
+
+
+def test_dataparallel_on_a_cpu_is_labelled() -> None:
+    wrapped = wrap(nn.Linear(2, 2), Case(strategy="dp"), CpuDevice(), {})
+    assert wrapped.label == NOT_PARALLEL == "not parallel: plain module"
+    assert isinstance(wrapped.forward, nn.DataParallel)
+    assert wrapped.replicas == 1
+
+
+class FakeDDP:
+    def __init__(self, **data: Any) -> None:
+        self._data = data
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        return self._data
+
+
+def test_buckets_come_from_ddps_own_data() -> None:
+    ddp: Any = FakeDDP(
+        bucket_sizes="300",
+        rebuilt_bucket_sizes="100, 200",
+        rebuilt_per_bucket_param_indices="3 2, 1 0",
+        has_rebuilt_buckets=1,
+    )
+    assert buckets(ddp) == {
+        "initial_bytes": [300],
+        "rebuilt_bytes": [100, 200],
+        "rebuilt_parameters": [[3, 2], [1, 0]],
+    }
+
+
+def test_buckets_that_were_not_rebuilt_are_unknown_not_empty() -> None:
+    ddp: Any = FakeDDP(bucket_sizes="300", rebuilt_bucket_sizes="", has_rebuilt_buckets=0)
+    assert buckets(ddp) == {
+        "initial_bytes": [300],
+        "rebuilt_bytes": None,
+        "rebuilt_parameters": None,
+    }
+    other: Any = object()
+    assert buckets(other) is None
+
+
+def test_a_shared_tensor_counts_once() -> None:
+    module = nn.ModuleList([nn.Embedding(32, 16), nn.Linear(16, 32, bias=False)])
+    module[1].weight = module[0].weight
+    assert bytes_of(trainable(module)) == 2048  # A06
+    assert bytes_of(trainable(nn.Linear(8, 4).to(torch.bfloat16))) == 72  # A31
+
+
+def test_lazy_layers_get_their_shapes() -> None:
+    module = nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 1))
+    assert initialise_lazy(module, (torch.zeros(2, 8),)) is True
+    assert module[0].weight.shape == (4, 8)
+    assert initialise_lazy(module, (torch.zeros(2, 8),)) is False
+
+
+def test_relative_error_of_gradients() -> None:
+    right = [torch.tensor([3.0, 4.0]), None]
+    assert _relative_error([torch.tensor([3.0, 4.0]), None], right) == 0
+    assert _relative_error([torch.tensor([3.0, 9.0]), None], right) == pytest.approx(1.0)
+    assert _relative_error([None, None], right) == pytest.approx(1.0)
+    assert _relative_error([None], [None]) == 0
+
+
+def test_batches_of_ranks_are_joined_where_they_can_be() -> None:
+    a = ((torch.zeros(2, 3),), torch.zeros(2))
+    b = ((torch.ones(2, 3),), torch.ones(2))
+    joined = _concatenate([a, b])
+    assert joined is not None
+    assert (joined[0][0].shape, joined[1].tolist()) == ((4, 3), [0, 0, 1, 1])
+    assert _concatenate([((None,), a[1]), ((None,), b[1])]) is None
+
+
+def test_one_bit_makes_parameters_unequal(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    ranks = Ranks(1, None)
+    monkeypatch.setattr(ranks, "same_everywhere", lambda number: seen.append(number) or True)
+    module = nn.Linear(4, 4)
+    parameters_equal(module, ranks)
+    parameters_equal(module, ranks)
+    with torch.no_grad():
+        module.weight[0, 0] = torch.nextafter(module.weight[0, 0], torch.tensor(9.0))
+    parameters_equal(module, ranks)
+    assert seen[0] == seen[1] != seen[2]
+    assert all(0 <= number < 2**63 for number in seen)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_gpu_that_is_not_there() -> None:
+    with pytest.raises(ValueError, match="device=cuda needs a GPU, found 0"):
+        device_for("cuda", 0, "nccl")
