@@ -35,11 +35,11 @@ def failed_checks(launches: Iterable[dict[str, Any]]) -> list[str]:
 def doubts(launches: Iterable[dict[str, Any]], world_size: int | None) -> list[str]:
     """Sentences about how the case was measured that weaken its number."""
     found: list[str] = []
+    launches = list(launches)
+    short = [each for each in launches if flag(each.get("reached_precision")) is False]
+    if short:
+        found.append(_precision_missed(short, len(launches)))
     for launch in launches:
-        if flag(launch.get("reached_precision")) is False:
-            reached = number(launch.get("precision_reached"))
-            by = f"; the median is known to ±{reached:.1%}" if reached is not None else ""
-            found.append(f"The time limit ended the steps before the wanted precision{by}.")
         replicas = whole(launch.get("replicas_used"))
         if replicas is not None and world_size is not None and replicas < world_size:
             found.append(f"The batch split into {replicas} pieces for {world_size} devices.")
@@ -50,6 +50,18 @@ def doubts(launches: Iterable[dict[str, Any]], world_size: int | None) -> list[s
                 f"{PROFILER_SLOW_DOWN - 1:.0%}; read the all-reduce times with care."
             )
     return _once(found)
+
+
+def _precision_missed(short: list[dict[str, Any]], launches: int) -> str:
+    """What a launch's own steps say about its median; launches among themselves say more."""
+    reached = [number(each.get("precision_reached")) for each in short]
+    known = [value for value in reached if value is not None]
+    where = f"In {len(short)} of {launches} launches" if launches > 1 else "Here"
+    if len(known) < len(reached):
+        by = "too few independent steps to say how well the median is known"
+    else:
+        by = f"the median of a launch's steps is known to ±{max(known):.1%} at worst"
+    return f"{where} the time ran out before the wanted precision: {by}."
 
 
 def recorded_warnings(result: dict[str, Any], launches: Iterable[dict[str, Any]]) -> list[str]:

@@ -118,7 +118,12 @@ def strategy_table(cells: pd.DataFrame, outcomes: pd.DataFrame) -> pd.DataFrame:
                 if _comparable(ddp, dp)
             ]
             if not pairs:
-                reason = _why_no_pair(of_model, [row for row in not_run if row["file"] == file])
+                skipped = [
+                    row
+                    for row in not_run
+                    if row["file"] == file and row["model"] == of_model[0]["model"]
+                ]
+                reason = _why_no_pair(of_model, skipped)
                 pairs = [{"model": name, "reason": reason}]
             found += [pair | {"file": file} for pair in pairs]
     return frame(found, STRATEGY_COLUMNS)
@@ -189,4 +194,4 @@ def _why_no_pair(cells: list[Row], outcomes: list[Row]) -> str:
         return f"DataParallel {row['outcome']}: {row['reason'] or 'no reason recorded'}"
     if parallel:
         return "DataParallel was measured on one device only"
-    return "no DataParallel case in this file"
+    return "no DataParallel case of this model in this file"

@@ -1,0 +1,130 @@
+"""The page in a real headless Chromium."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.load import load
+from reports.page import render
+from reports.tables import compute
+from tests.reports.builder import sweep
+
+Written = Callable[..., Path]
+HOSTILE = (
+    "<script>window.pwned=1</script>",
+    "<img src=x onerror=window.pwned=1>",
+    '"><svg/onload=window.pwned=1>',
+    "javascript:window.pwned=1",
+    "</style><script>window.pwned=1</script>",
+    "{{ 7*7 }}",
+    "http://example.invalid/x.png",
+)
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.skip("needs Chromium")
+    with api.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=path, args=_FLAGS)
+        yield opened
+        opened.close()
+
+
+def page_of(document: dict[str, Any], written: Written, tmp_path: Path) -> Path:
+    path = tmp_path / "page.html"
+    path.write_text(render(compute(load([written(document)]))), encoding="utf-8")
+    return path
+
+
+def hostile(document: dict[str, Any]) -> dict[str, Any]:
+    """Every place of the file that is a name, a reason or a version, with something active."""
+    document = copy.deepcopy(document)
+    for n, entry in enumerate(document["benchmarks"]):
+        text = HOSTILE[n % len(HOSTILE)]
+        entry["name"] = entry["group"] = entry["extra_info"]["id"] = text
+        entry["extra_info"]["case"]["model"] = text
+        entry["extra_info"]["result"]["warnings"] = [text]
+        for launch in entry["extra_info"]["result"]["launches"]:
+            for rank in launch["ranks"]:
+                rank["host"] = rank["software"]["torch"] = text
+    own = document["lockstep"]
+    own["machine"] = own["machine"] | {"host": HOSTILE[0], "cpu": HOSTILE[1]}
+    own["settings"]["command"] = HOSTILE[2]
+    own["warnings"] = list(HOSTILE)
+    for n, outcome in enumerate(own["outcomes"]):
+        outcome["reason"] = outcome["rerun"] = outcome["id"] = HOSTILE[n % len(HOSTILE)]
+    return document
+
+
+@pytest.mark.parametrize("change", [lambda document: document, hostile], ids=["plain", "hostile"])
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_quiet_and_fits(
+    browser: Any,
+    written: Written,
+    tmp_path: Path,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    width: int,
+    scheme: str,
+) -> None:
+    path = page_of(change(sweep()), written, tmp_path)
+    complaints: list[str] = []
+    requests: list[str] = []
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=True
+    )
+    page = context.new_page()
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(path.as_uri())
+    for summary in page.query_selector_all("summary"):
+        summary.evaluate("node => node.parentElement.open = true")
+    assert complaints == []
+    assert requests == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("window.pwned") is None
+    assert page.query_selector_all("script, img, iframe, object, [onerror], [onload]") == []
+    for link in page.query_selector_all("a, use"):
+        target = link.get_attribute("href") or link.get_attribute("xlink:href") or ""
+        assert target.startswith("#")
+        assert page.query_selector(f"[id='{target[1:]}']") is not None
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(node => node.id)")
+    assert len(ids) == len(set(ids))
+    context.close()
+
+
+def test_what_the_page_says(browser: Any, written: Written, tmp_path: Path) -> None:
+    path = page_of(sweep(), written, tmp_path)
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    text = page.inner_text("body")
+    titles = [node.inner_text() for node in page.query_selector_all("h2")]
+    assert titles[0] == "Verdict"
+    assert "Skipped and failed" in titles
+    assert "needs 2 GPUs, found 0" in text
+    assert "no comparison, DataParallel is parallel on accelerators only" in text
+    assert "not parallel: plain module" in text
+    for figure in page.query_selector_all("figure svg"):
+        assert figure.get_attribute("aria-label") or figure.query_selector("title, desc")
+    assert len(page.query_selector_all("figure svg")) >= 5
+    page.close()
