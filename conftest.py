@@ -98,6 +98,7 @@ def pytest_collection(session: pytest.Session) -> None:
         config.stash[SESSION] = prepared = Session.prepare(settings, command)
     except (ValueError, OSError) as error:
         raise pytest.UsageError(str(error)) from None
+    config.addinivalue_line("filterwarnings", "ignore:Benchmark fixture was not used at all")
     for word in sorted(
         {
             word
@@ -178,7 +179,6 @@ def measure(
             _say(pytestconfig, f"{case.id:<44}  {answer.outcome}: {sentence}", request.node)
             if pytestconfig.get_verbosity() > 0 and answer.traceback:
                 sentence += "\n" + answer.traceback
-            benchmark.skipped = True  # measured nothing: no warning that it was not used
             pytest.fail(sentence, pytrace=False)
         if benchmark.disabled:
             benchmark.pedantic(lambda: None)

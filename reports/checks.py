@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from reports.source import flag, number, table, tables, text, whole
+from reports.source import flag, items, number, table, tables, text, whole
 
 #: The page says "the profiler slowed it" above this ratio of profiled to timed step.
 PROFILER_SLOW_DOWN = 1.10
@@ -66,11 +66,12 @@ def _precision_missed(short: list[dict[str, Any]], launches: int) -> str:
 
 def recorded_warnings(result: dict[str, Any], launches: Iterable[dict[str, Any]]) -> list[str]:
     """What the benchmark itself wrote about the case, notes of its checks included."""
-    found = [words for words in map(text, result.get("warnings") or []) if words]
+    found = [words for words in map(text, items(result.get("warnings"))) if words]
     for launch in launches:
         notes = table(launch.get("checks")).get("notes")
-        found += [words for words in map(text, notes or []) if words]
-        for rank in tables(launch.get("ranks")):
+        found += [words for words in map(text, items(notes)) if words]
+        ranks = tables(launch.get("ranks"))
+        for rank in ranks if len(ranks) > 1 else ():  # one process has nothing to communicate
             words = text(rank.get("communication_note"))
             if words:
                 found.append(f"No communication figures: {words}")

@@ -49,10 +49,12 @@ def all_reduce_table(
 
 
 def all_reduce_bars(cells: pd.DataFrame, table: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
-    """Hidden and exposed seconds of the ranks that are drawn, by cell; ``BAR_COLUMNS``."""
+    """Hidden and exposed seconds of the ranks that are drawn; ``BAR_COLUMNS``. No lone ranks."""
     of_rank = groups(rows(ranks), "cell")
     found: list[Row] = []
     for row in rows(table):
+        if row["world_size"] == 1:
+            continue  # nothing is exchanged: what is left is the call itself
         by_rank = _rank_means(of_rank.get((row["cell"],), []))
         if len(by_rank) > MOST_BARS:
             by_rank.sort(key=lambda rank: rank["all_reduce_s"])

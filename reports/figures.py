@@ -6,60 +6,21 @@ returns None where there is nothing to draw. The page holds the same numbers as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from reports import words
+from reports.drawing import axes_in_page_style, colour_of, despine
 from reports.frames import Row, groups, rows
 from reports.svg import INK, inline_svg
 
-_COLORBLIND = {
-    "ddp": "#0173b2",
-    "all_reduce": "#029e73",
-    "dp": "#de8f05",
-    "data_parallel": "#ca9161",
-    "single": "#949494",
-}
-_OTHER_COLOUR = "#cc78bc"
 _HIDDEN_COLOUR, _EXPOSED_COLOUR = "#56b4e9", "#d55e00"
 _MARKERS = "osD^vP*X"
-_WIDTH_INCHES = 4.3
 #: Beyond this many bars a figure is no longer read; the table has them all.
 MOST_CELLS_WITH_BARS = 16
 _LONGEST_LABEL = 56
-
-
-@contextmanager
-def _axes(height_inches: float, **changes: Any) -> Iterator[Any]:
-    """A figure and its axes in the page's style, closed afterwards."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    import seaborn as sns
-
-    inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    ink = dict.fromkeys(inked, INK)
-    style: Any = ink | {
-        "svg.fonttype": "none",
-        "text.parse_math": False,
-        "font.size": 8.8,
-        "axes.titlesize": 9.6,
-        "axes.linewidth": 0.6,
-        "grid.color": "#8888",
-        "grid.linewidth": 0.4,
-        "legend.frameon": False,
-    }
-    with sns.axes_style("ticks"), matplotlib.rc_context(style | changes):
-        figure, axes = plt.subplots(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
-        try:
-            yield figure, axes
-        finally:
-            plt.close(figure)
 
 
 def throughput(table: pd.DataFrame, name: str) -> str | None:
@@ -67,9 +28,10 @@ def throughput(table: pd.DataFrame, name: str) -> str | None:
     drawn = drawn_series(table, "throughput_samples_per_s")
     if not drawn:
         return None
-    with _axes(3.1 + 0.17 * len(drawn)) as (figure, axes):
+    with axes_in_page_style(3.1 + 0.17 * len(drawn)) as (figure, axes):
         for position, (label, points) in enumerate(drawn.items()):
-            _line(axes, points, "throughput", position, label, unit="_samples_per_s")
+            aside = _aside(position, len(drawn))
+            _line(axes, points, "throughput", position, label, aside, unit="_samples_per_s")
         _ideal(axes, [point for points in drawn.values() for point in points])
         axes.set(ylabel="samples/s, whole job", title="Throughput")
         axes.set_ylim(bottom=0)
@@ -83,13 +45,18 @@ def efficiency(table: pd.DataFrame, name: str) -> str | None:
     labels = list(dict.fromkeys((*single, *same)))
     if not labels:
         return None
-    with _axes(3.1 + 0.17 * (len(single) + len(same))) as (figure, axes):
+    with axes_in_page_style(3.1 + 0.17 * (len(single) + len(same))) as (figure, axes):
         for position, label in enumerate(labels):
+            aside = _aside(2 * position, 2 * len(labels))
             if label in single:
-                _line(axes, single[label], "single", position, f"{label}; over one process")
+                name_ = f"{label}; over one process"
+                _line(axes, single[label], "single", position, name_, aside)
             if label in same:
-                words_ = f"{label}; over its 1 rank"
-                _line(axes, same[label], "same", position, words_, dashes="--")
+                name_, aside = (
+                    f"{label}; over its 1 rank",
+                    _aside(2 * position + 1, 2 * len(labels)),
+                )
+                _line(axes, same[label], "same", position, name_, aside, dashes="--")
         axes.axhline(1, color=INK, linewidth=0.7, linestyle=":", zorder=1)
         axes.set(ylabel="efficiency", title="Efficiency")
         axes.set_ylim(0, max(1.1, axes.get_ylim()[1]))
@@ -105,7 +72,7 @@ def all_reduce(bars: pd.DataFrame, name: str) -> str | None:
     if not cells:
         return None
     lines = sum(len(cell) + 1 for cell in cells)
-    with _axes(0.9 + 0.19 * lines) as (figure, axes):
+    with axes_in_page_style(0.9 + 0.19 * lines) as (figure, axes):
         heights, labels, y = [], [], 0.0
         for cell in cells:
             label = words.shortened(cell[0]["id"], 64)
@@ -122,13 +89,16 @@ def all_reduce(bars: pd.DataFrame, name: str) -> str | None:
         axes.xaxis.grid(True)
         axes.tick_params(axis="y", length=0)
         _legend_of_bars(figure)
-        _despine(axes)
+        despine(axes)
         spoken = " ".join(_spoken_bar(bar) for cell in cells for bar in cell)
         return inline_svg(figure, name, _title("All-reduce time", bars), spoken)
 
 
 def buckets(table: pd.DataFrame, name: str) -> str | None:
-    """A heat map of throughput over that of the default; '≈' where the two cannot be told apart."""
+    """A heat map of throughput over that of the default.
+
+    What cannot be told apart from the default is marked '≈' and has no colour.
+    """
     import seaborn as sns
 
     cells = [row for row in rows(table) if row["ratio"] is not None]
@@ -137,11 +107,12 @@ def buckets(table: pd.DataFrame, name: str) -> str | None:
     shape = {"index": "bucket_cap_order", "columns": "gradient_as_bucket_view"}
     data = pd.DataFrame(cells)
     data["words"] = [_bucket_words(row) for row in cells]
-    values = data.pivot_table(values="ratio", aggfunc="first", **shape).astype(float)
+    data["shade"] = [1.0 if row["includes_one"] is not False else row["ratio"] for row in cells]
+    values = data.pivot_table(values="shade", aggfunc="first", **shape).astype(float)
     texts = data.pivot_table(values="words", aggfunc="first", **shape).fillna("")
     names = dict(zip(data["bucket_cap_order"], data["bucket_cap"], strict=True))
     reach = max(0.05, float((values - 1).abs().max().max()))
-    with _axes(1.0 + 0.45 * len(values)) as (figure, axes):
+    with axes_in_page_style(1.0 + 0.45 * len(values)) as (figure, axes):
         sns.heatmap(
             values.set_axis([names[order] for order in values.index]),
             annot=texts.to_numpy(),
@@ -176,20 +147,27 @@ def drawn_series(table: pd.DataFrame, value: str) -> dict[str, list[Row]]:
     return found
 
 
+def _aside(position: int, count: int) -> float:
+    """How far a series steps aside, in widths of the axis, so that intervals can be seen apart."""
+    return 0.012 * (position - (count - 1) / 2)
+
+
 def _line(
     axes: Any,
     points: list[Row],
     column: str,
     position: int,
     label: str,
+    aside: float,
     unit: str = "_ratio",
     dashes: str = "-",
 ) -> None:
     import seaborn as sns
 
-    colour = _COLORBLIND.get(points[0]["strategy"], _OTHER_COLOUR)
+    colour = colour_of(points[0]["strategy"])
     marker = _MARKERS[position % len(_MARKERS)]
-    x = [point["world_size"] for point in points]
+    sizes = [point["world_size"] for point in points]
+    x = [size * (max(sizes) / min(sizes)) ** aside for size in sizes]
     y = [point[f"{column}{unit}"] for point in points]
     sns.lineplot(
         x=x, y=y, ax=axes, color=colour, linestyle=dashes, linewidth=1.4, label=label, legend=False
@@ -245,13 +223,8 @@ def _finish(figure: Any, axes: Any, drawn: dict[str, list[Row]]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("world size")
     axes.yaxis.grid(True)
-    _despine(axes)
+    despine(axes)
     figure.legend(loc="outside lower left", ncols=1, handlelength=3)
-
-
-def _despine(axes: Any) -> None:
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
 
 
 def _bar(axes: Any, bar: Row, y: float) -> None:

@@ -126,8 +126,12 @@ def _row(cell: Row, kind: str, members: list[Row], cells: list[Row]) -> Row:
     if not any(ratios):
         _add_relative_to_smallest(row, cell, members)
     known = [ratio for ratio in ratios if ratio is not None]
-    row["above_one"] = any(ratio.value > 1 + 1e-9 for ratio in known)
-    row["above_one_for_certain"] = any(ratio.low is not None and ratio.low > 1 for ratio in known)
+    certain = any(ratio.low is not None and ratio.low > 1 for ratio in known)
+    # A strategy on one rank beside one process: half of all noise is above 100 %.
+    row["above_one"] = certain or (
+        cell["world_size"] > 1 and any(ratio.value > 1 + 1e-9 for ratio in known)
+    )
+    row["above_one_for_certain"] = certain
     return row
 
 

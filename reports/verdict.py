@@ -52,7 +52,7 @@ def largest_table(scaling: pd.DataFrame) -> pd.DataFrame:
     """The rows of the scaling table that the verdict quotes.
 
     For each file, model and kind: at the largest world size with a parallel case, the one with the
-    highest throughput among those with an efficiency, else among all.
+    highest throughput among those with most of the two efficiencies.
     """
     found: list[Row] = []
     for own in groups(rows(scaling), "file", "model", "kind").values():
@@ -72,6 +72,6 @@ def largest_table(scaling: pd.DataFrame) -> pd.DataFrame:
     return frame(found, {str(name): str(kind) for name, kind in scaling.dtypes.items()})
 
 
-def _preference(row: Row) -> tuple[bool, float]:
-    known = row["single_ratio"] is not None or row["same_ratio"] is not None
-    return known, row["throughput_samples_per_s"]
+def _preference(row: Row) -> tuple[int, float]:
+    known = [row["single_ratio"] is not None, row["same_ratio"] is not None]
+    return sum(known), row["throughput_samples_per_s"]

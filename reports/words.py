@@ -68,7 +68,7 @@ def digits(value: float) -> str:
         return f"{value:.1f}"
     if magnitude >= 0.9995 or value == 0:
         return f"{value:.2f}"
-    return f"{value:.3g}" if magnitude >= 1e-4 else f"{value:.1e}"
+    return f"{value:#.3g}" if magnitude >= 1e-4 else f"{value:.1e}"
 
 
 def between(low: float | None, high: float | None, say: Any) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from reports.page import render
 from reports.tables import compute
 from tests.reports.builder import sweep
 
-Written = Callable[..., Path]
 HOSTILE = (
     "<script>window.pwned=1</script>",
     "<img src=x onerror=window.pwned=1>",
@@ -49,10 +49,17 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
-def page_of(document: dict[str, Any], written: Written, tmp_path: Path) -> Path:
-    path = tmp_path / "page.html"
-    path.write_text(render(compute(load([written(document)]))), encoding="utf-8")
-    return path
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One file with a plain sweep in it and one with hostile names, as pages."""
+    made = {}
+    for name, document in (("plain", sweep()), ("hostile", hostile(sweep()))):
+        folder = tmp_path_factory.mktemp(name)
+        (folder / "run.json").write_text(json.dumps(document))
+        made[name] = folder / "page.html"
+        page = render(compute(load([folder / "run.json"])))
+        made[name].write_text(page, encoding="utf-8")
+    return made
 
 
 def hostile(document: dict[str, Any]) -> dict[str, Any]:
@@ -75,18 +82,17 @@ def hostile(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("change", [lambda document: document, hostile], ids=["plain", "hostile"])
+@pytest.mark.parametrize("names", ["plain", "hostile"])
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_quiet_and_fits(
     browser: Any,
-    written: Written,
-    tmp_path: Path,
-    change: Callable[[dict[str, Any]], dict[str, Any]],
+    pages: dict[str, Path],
+    names: str,
     width: int,
     scheme: str,
 ) -> None:
-    path = page_of(change(sweep()), written, tmp_path)
+    path = pages[names]
     complaints: list[str] = []
     requests: list[str] = []
     context = browser.new_context(
@@ -113,10 +119,9 @@ def test_the_page_is_quiet_and_fits(
     context.close()
 
 
-def test_what_the_page_says(browser: Any, written: Written, tmp_path: Path) -> None:
-    path = page_of(sweep(), written, tmp_path)
+def test_what_the_page_says(browser: Any, pages: dict[str, Path]) -> None:
     page = browser.new_page()
-    page.goto(path.as_uri())
+    page.goto(pages["plain"].as_uri())
     text = page.inner_text("body")
     titles = [node.inner_text() for node in page.query_selector_all("h2")]
     assert titles[0] == "Verdict"
