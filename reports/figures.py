@@ -20,7 +20,7 @@ _HIDDEN_COLOUR, _EXPOSED_COLOUR = "#56b4e9", "#d55e00"
 _MARKERS = "osD^vP*X"
 #: Beyond this many bars a figure is no longer read; the table has them all.
 MOST_CELLS_WITH_BARS = 16
-_LONGEST_LABEL = 56
+_LONGEST_LABEL = 48
 
 
 def throughput(table: pd.DataFrame, name: str) -> str | None:
@@ -72,7 +72,7 @@ def all_reduce(bars: pd.DataFrame, name: str) -> str | None:
     if not cells:
         return None
     lines = sum(len(cell) + 1 for cell in cells)
-    with axes_in_page_style(0.9 + 0.19 * lines) as (figure, axes):
+    with axes_in_page_style(1.1 + 0.19 * lines) as (figure, axes):
         heights, labels, y = [], [], 0.0
         for cell in cells:
             label = words.shortened(cell[0]["id"], 64)
@@ -247,7 +247,7 @@ def _legend_of_bars(figure: Any) -> None:
         Patch(color=_EXPOSED_COLOUR, label="exposed"),
         Line2D([], [], color=INK, linewidth=1.4, label="transfer (the rest is waiting)"),
     ]
-    figure.legend(handles=handles, loc="outside lower left", ncols=3, handlelength=1.4)
+    figure.legend(handles=handles, loc="outside lower left", ncols=2, handlelength=1.4)
 
 
 def _bucket_words(row: Row) -> str:

@@ -76,7 +76,8 @@ OUTCOME_COLUMNS = columns(
 FILE_COLUMNS = columns(
     string="file datetime host cpu os driver version command",
     Int64="cores memory_bytes ignored",
-    object="gpus environment settings state warnings interpreters",
+    Float64="load_before load_after",
+    object="gpus environment settings warnings interpreters",
 )
 
 
@@ -168,12 +169,18 @@ def _file(document: dict[str, Any], name: str) -> Row:
         "driver": text(machine.get("driver")),
         "environment": table(machine.get("environment")),
         "settings": settings,
-        "state": table(own.get("state")),
+        "load_before": _load(own, "before"),
+        "load_after": _load(own, "after"),
         "interpreters": table(own.get("interpreters")),
         "warnings": [words for words in map(text, items(own.get("warnings"))) if words],
         "version": text(own.get("version")),
         "command": text(settings.get("command")),
     }
+
+
+def _load(own: Row, when: str) -> float | None:
+    """The load average over one minute, before or after the run."""
+    return number(table(table(own.get("state")).get(when)).get("load_1min"))
 
 
 def _outcomes(document: dict[str, Any], name: str) -> list[Row]:

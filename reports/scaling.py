@@ -146,7 +146,7 @@ def _baseline(
     batch = "global_batch_size" if kind == "strong" else "batch_size"
     if cell[batch] is None:
         return "the file does not state batch_size"
-    named = strategy or "this strategy"
+    named = "a single process" if strategy == "single" else strategy or "this strategy"
     ones = [one for one in cells if one["world_size"] == 1 and one["strategy"] == strategy]
     if not ones:
         return f"no case of {named} at world size 1 in this file"

@@ -96,15 +96,12 @@ def test_a_baseline_in_conflict_is_none(written: Written) -> None:
 
 def test_an_absent_bucket_cap_is_not_an_unset_one(written: Written) -> None:
     shared = {"strategy": "ddp", "batch_size": 8}
-    content = document(
-        [
-            foreign(world_size=1, **shared),
-            foreign(world_size=2, bucket_cap_mb=None, **shared),
-            foreign(world_size=4, bucket_cap_mb=25, **shared),
-        ],
-        outcomes=[],
-    )
-    tables = compute(load([written(content)]))
+    entries = [
+        foreign(world_size=1, **shared),
+        foreign(world_size=2, bucket_cap_mb=None, **shared),
+        foreign(world_size=4, bucket_cap_mb=25, **shared),
+    ]
+    tables = compute(load([written({"benchmarks": entries})]))
     assert [row["bucket_cap_set"] for row in rows(tables.cells)] == [None, False, True]
     assert "bucket_cap_mb (not stated there, unset here)" in at(tables, 2)["same_reason"]
     assert "bucket_cap_mb (not stated there, 25 here)" in at(tables, 4)["same_reason"]
@@ -112,14 +109,11 @@ def test_an_absent_bucket_cap_is_not_an_unset_one(written: Written) -> None:
 
 def test_unknown_params_keep_cases_apart(written: Written) -> None:
     shared = {"strategy": "ddp", "batch_size": 8, "bucket_cap_mb": None}
-    content = document(
-        [
-            foreign(world_size=1, hook="none", **shared),
-            foreign(world_size=2, hook="fp16", **shared),
-        ],
-        outcomes=[],
-    )
-    tables = compute(load([written(content)]))
+    entries = [
+        foreign(world_size=1, hook="none", **shared),
+        foreign(world_size=2, hook="fp16", **shared),
+    ]
+    tables = compute(load([written({"benchmarks": entries})]))
     assert at(tables, 2)["same_ratio"] is None
     assert "other" in at(tables, 2)["same_reason"]
 
@@ -273,6 +267,8 @@ def test_a_record_of_which_parts_are_missing_still_has_a_page(written: Written) 
 def test_a_page_of_broken_records(written: Written, wrong: Any) -> None:
     content = document([entry(case(), 0.1), entry(case(world_size=2), 0.11)])
     content["lockstep"] = dict.fromkeys(content["lockstep"], wrong)
+    content["lockstep"]["interpreters"] = {"": {"torchvision": wrong}}
+    content["lockstep"]["state"] = {"before": {"load_1min": 10**400}, "after": wrong}
     result = content["benchmarks"][1]["extra_info"]["result"]
     for launch in result["launches"]:
         launch["buckets"] = launch["checks"] = launch["across_ranks"] = wrong
