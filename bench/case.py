@@ -72,6 +72,13 @@ class Case:
     torch: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("model", "torch"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be text")
+        for name in DDP_FIELDS:
+            # "false" in quotes would be a true value.
+            if name != "bucket_cap_mb" and not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name}={getattr(self, name)!r} must be true or false")
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
@@ -86,8 +93,9 @@ class Case:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}={value!r} must be a whole number of at least {least}")
         cap = self.bucket_cap_mb
-        if cap is not None and (isinstance(cap, bool) or not 0 < cap < 1e6):
-            raise ValueError(f"bucket_cap_mb={cap!r} must be above 0, or unset")
+        number = isinstance(cap, (int, float)) and not isinstance(cap, bool)
+        if cap is not None and not (number and 0 < cap < 1e6):
+            raise ValueError(f"bucket_cap_mb={cap!r} must be a number above 0, or unset")
         if not self.model:
             raise ValueError("model is empty")
         if self.strategy == "single" and self.world_size != 1:

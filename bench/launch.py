@@ -29,6 +29,8 @@ _PLACE_VARIABLES = re.compile(
 #: How often torchrun looks after its workers. We see a dead rank by its connection, at once; a
 #: launcher that polls ten times a second would only take time from what is measured.
 _MONITOR_INTERVAL_S = 30
+#: What is told to end gets this long, before it is killed.
+_GRACE_S = 3.0
 
 
 class LaunchError(Exception):
@@ -76,7 +78,7 @@ class LaunchedProcess:
         if self.process.poll() is None:
             self.process.terminate()
         # torchrun's workers sit in sessions of their own: killing its group would miss them.
-        _, alive = psutil.wait_procs(ours, timeout=3)
+        _, alive = psutil.wait_procs(ours, timeout=_GRACE_S)
         for process in alive:
             _kill(process)
         psutil.wait_procs(alive, timeout=5)

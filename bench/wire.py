@@ -26,6 +26,7 @@ import hmac
 import json
 import select
 import socket
+import time
 from typing import Any
 
 TOKEN_VARIABLE = "LOCKSTEP_TOKEN"
@@ -91,7 +92,7 @@ class Connection:
         del self._buffer[: end + 1]
         try:
             message = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise WireError(f"not JSON: {error}") from None
         if not isinstance(message, dict):
             raise WireError(f"a message is an object, not {type(message).__name__}")
@@ -131,16 +132,20 @@ class Listener:
         sock, _ = self._socket.accept()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(sock)
+        deadline = time.monotonic() + timeout_s
         try:
-            sock.settimeout(timeout_s)
             while True:
                 hello = connection.buffered()
                 if hello is not None:
                     break
+                sock.settimeout(max(0.0, deadline - time.monotonic()))
                 connection.read_some(LARGEST_HELLO)
             sock.settimeout(None)
             said = hello.get("token")
-            if isinstance(said, str) and hmac.compare_digest(said.encode(), self._token):
+            # "replace": a lone surrogate is JSON, but no UTF-8.
+            if isinstance(said, str) and hmac.compare_digest(
+                said.encode(errors="replace"), self._token
+            ):
                 return connection
         except WireError:
             pass

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import inspect
+import re
 from dataclasses import fields
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.case import CHOICES, DEFAULT, FIELD_NAMES, Case, parse_value
+from bench.case import CHOICES, DDP_FIELDS, DEFAULT, FIELD_NAMES, Case, parse_value
 
 
 def test_an_id_holds_only_what_is_not_default() -> None:
@@ -44,29 +46,63 @@ def test_every_field_shows_in_the_id(name: str) -> None:
     assert DEFAULT.replace(**{name: value}).id != DEFAULT.id
 
 
-@given(
-    world_size=st.integers(1, 4096),
-    batch_size=st.integers(1, 10_000),
-    bucket_cap_mb=st.none() | st.floats(0.01, 1000),
-    view=st.booleans(),
-    strategy=st.sampled_from(["ddp", "all_reduce", "dp"]),
-)
-def test_json_there_and_back(
-    world_size: int, batch_size: int, bucket_cap_mb: float | None, view: bool, strategy: str
-) -> None:
-    case = Case(
-        world_size=world_size,
-        batch_size=batch_size,
-        bucket_cap_mb=bucket_cap_mb,
-        gradient_as_bucket_view=view,
-        strategy=strategy,
+def any_case() -> st.SearchStrategy[Case]:
+    """Every field at any value it may have."""
+    fields_: dict[str, st.SearchStrategy[object]] = {
+        name: st.sampled_from(choices) for name, choices in CHOICES.items()
+    }
+    for name in FIELD_NAMES:
+        if isinstance(getattr(DEFAULT, name), bool):
+            fields_[name] = st.booleans()
+    fields_ |= {
+        "model": st.text(min_size=1),
+        "world_size": st.integers(1, 4096),
+        "batch_size": st.integers(1, 10_000),
+        "bucket_cap_mb": st.none() | st.integers(1, 1000) | st.floats(0.01, 1000),
+        "threads": st.none() | st.integers(1, 512),
+        "seed": st.integers(0, 2**31),
+        "torch": st.text(),
+    }
+    assert set(fields_) == set(FIELD_NAMES)
+    return st.fixed_dictionaries(fields_).map(
+        lambda values: Case.from_dict(
+            {**values, "world_size": 1} if values["strategy"] == "single" else values
+        )
     )
-    assert Case.from_json(case.to_json()) == case
+
+
+@given(any_case())
+def test_json_there_and_back(case: Case) -> None:
+    again = Case.from_json(case.to_json())
+    assert again == case
+    assert again.id == case.id
+
+
+@given(any_case())
+def test_an_id_is_one_word_for_the_shell_and_for_pytest(case: Case) -> None:
+    assert not re.search(r"[\s\[\],/'\"$();|&<>*?!\\]", case.id)
+
+
+@given(any_case(), st.sampled_from([name for name in FIELD_NAMES if name != "model"]))
+def test_a_field_at_its_default_is_not_in_the_id(case: Case, name: str) -> None:
+    """Only strategy, model and world size always are."""
+    if name in ("strategy", "world_size"):
+        return
+    plain = Case(model="m", world_size=case.world_size if case.strategy != "single" else 1)
+    value = getattr(case, name)
+    changed = plain.replace(**{name: value})
+    assert (changed.id == plain.id) == (value == getattr(DEFAULT, name))
 
 
 def test_an_unknown_field_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="unknown case field 'wolrd_size'; did you mean 'world_"):
+    with pytest.raises(ValueError) as refused:
         Case.from_json('{"wolrd_size": 2}')
+    assert str(refused.value) == "unknown case field 'wolrd_size'; did you mean 'world_size'?"
+    with pytest.raises(ValueError) as refused:
+        Case.from_json('{"zzz": 2}')
+    assert str(refused.value) == "unknown case field 'zzz'"
+    with pytest.raises(ValueError, match="a case is a JSON object, not list"):
+        Case.from_json("[]")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +111,19 @@ def test_an_unknown_field_is_refused_by_name() -> None:
         ({"strategy": "dpp"}, "strategy='dpp' is not known; did you mean"),
         ({"world_size": 0}, "world_size=0 must be a whole number of at least 1"),
         ({"batch_size": True}, "batch_size=True must be"),
-        ({"bucket_cap_mb": 0}, "bucket_cap_mb=0 must be above 0"),
+        ({"bucket_cap_mb": 0}, "bucket_cap_mb=0 must be a number above 0, or unset"),
+        ({"bucket_cap_mb": -1}, "bucket_cap_mb=-1 must be"),
+        ({"bucket_cap_mb": float("nan")}, "bucket_cap_mb=nan must be"),
+        ({"bucket_cap_mb": float("inf")}, "bucket_cap_mb=inf must be"),
+        ({"bucket_cap_mb": "25"}, "bucket_cap_mb='25' must be"),
+        ({"bucket_cap_mb": True}, "bucket_cap_mb=True must be"),
+        ({"gradient_as_bucket_view": "false"}, "gradient_as_bucket_view='false' must be true or"),
+        ({"static_graph": 1}, "static_graph=1 must be true or false"),
+        ({"threads": 0}, "threads=0 must be a whole number of at least 1"),
+        ({"seed": -1}, "seed=-1 must be a whole number of at least 0"),
+        ({"batch_size": 1.5}, "batch_size=1.5 must be a whole number"),
+        ({"model": 5}, "model=5 must be text"),
+        ({"torch": None}, "torch=None must be text"),
         ({"strategy": "single", "world_size": 2}, "strategy=single is one process"),
         ({"model": ""}, "model is empty"),
     ],
@@ -98,6 +146,8 @@ def test_the_batch_of_the_whole_job() -> None:
         ("bucket_cap_mb", "25", 25),
         ("bucket_cap_mb", "0.1", 0.1),
         ("bucket_cap_mb", "unset", None),
+        ("bucket_cap_mb", "None", None),
+        ("threads", "default", None),
         ("gradient_as_bucket_view", "True", True),
         ("gradient_as_bucket_view", "off", False),
         ("threads", "2", 2),
@@ -114,6 +164,10 @@ def test_values_as_typed(name: str, text: str, value: object) -> None:
     [
         ("wolrd_size", "2", "unknown axis 'wolrd_size'; did you mean 'world_size'?"),
         ("world_size", "two", "axis world_size: 'two' is not a number"),
+        ("world_size", "1.5", "'1.5' is not a number"),
+        ("world_size", "unset", "'unset' is not a number"),
+        ("bucket_cap_mb", "nan", "'nan' is not a number"),
+        ("bucket_cap_mb", "inf", "'inf' is not a number"),
         ("static_graph", "perhaps", "'perhaps' is not true or false"),
         ("backend", "nccll", "'nccll' is not known; did you mean 'nccl'?"),
     ],
@@ -126,9 +180,8 @@ def test_values_refused(name: str, text: str, message: str) -> None:
 
 
 def test_fields_are_pytorchs_own_names() -> None:
-    inspect = pytest.importorskip("inspect")
     ddp = pytest.importorskip("torch.nn.parallel").DistributedDataParallel
     parameters = inspect.signature(ddp).parameters
-    for name in ("bucket_cap_mb", "gradient_as_bucket_view", "find_unused_parameters"):
+    for name in DDP_FIELDS:
         assert name in parameters
         assert name in FIELD_NAMES

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.controller import Group
+from bench import controller
+from bench.case import Case
+from bench.controller import Controller, Group, _cause, _Part
 from bench.launch import LaunchError
-from bench.result import Failure
+from bench.result import Failure, LaunchResult
+from bench.settings import Settings
 from bench.wire import Connection, Message, WireError, connect
 
 Behaviour = Callable[[int, Connection, Message], None]
+#: What gloo says on the ranks that did not cause it.
+CLOSED = "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:4242"
 
 
 @dataclass
@@ -25,6 +32,8 @@ class FakeRanks:
     silent: tuple[int, ...] = ()
     stopped: list[list[int]] = field(default_factory=list)
     jobs: list[tuple[int, Message]] = field(default_factory=list)
+    aborted: list[int] = field(default_factory=list)
+    deaf: bool = False  # to controller_abort
 
     def __call__(self, world_size: int, address: tuple[str, int], token: str) -> FakeRanks:
         for rank in range(world_size):
@@ -46,7 +55,9 @@ class FakeRanks:
                     self.jobs.append((rank, message["job"]))
                     self.behave(rank, connection, message["job"])
                 elif message["type"] == "controller_abort":
-                    ended(connection, signal="SIGKILL")
+                    self.aborted.append(rank)
+                    if not self.deaf:
+                        ended(connection, exit_code=None, signal="SIGKILL")
                 else:
                     return
         except WireError:
@@ -122,8 +133,7 @@ def test_the_cause_is_not_the_rank_that_saw_a_closed_connection(culprit: int) ->
             assert first.wait(5)  # the consequence is reported before the cause
             failing(rank, connection, "timed", "ValueError", "bad sample")
         else:
-            message = "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]"
-            failing(rank, connection, "timed", "RuntimeError", message)
+            failing(rank, connection, "timed", "RuntimeError", CLOSED)
             first.set()
 
     group, answer = run(FakeRanks(behave), 3)
@@ -140,7 +150,10 @@ def test_the_cause_is_not_the_rank_that_saw_a_closed_connection(culprit: int) ->
 
 def test_a_failure_of_rank_0_before_the_others_began() -> None:
     def behave(rank: int, connection: Connection, job: Message) -> None:
-        failing(rank, connection, "rendezvous", "OSError", "no port")
+        # As a child does that gets no port: it has announced neither a phase nor a rendezvous.
+        failure = {"rank": rank, "phase": "rendezvous", "type": "OSError", "message": "no port"}
+        connection.send({"type": "rank_failed", "failure": failure})
+        ended(connection, exit_code=1)
 
     ranks = FakeRanks(behave)
     group, answer = run(ranks)
@@ -151,8 +164,11 @@ def test_a_failure_of_rank_0_before_the_others_began() -> None:
 
 
 def test_a_child_that_a_signal_ended_has_crashed() -> None:
+    both_run = threading.Barrier(2)
+
     def behave(rank: int, connection: Connection, job: Message) -> None:
         rendezvous(rank, connection)
+        both_run.wait(5)
         connection.send({"type": "rank_phase", "phase": "build"})
         if rank == 1:
             ended(connection, exit_code=None, signal="SIGSEGV")
@@ -183,17 +199,95 @@ def test_a_lost_rank_breaks_the_group() -> None:
     group.stop()
 
 
-def test_a_time_out_names_the_silent_ranks_and_ends_their_children() -> None:
-    def behave(rank: int, connection: Connection, job: Message) -> None:
-        rendezvous(rank, connection)
-        connection.send({"type": "rank_phase", "phase": "warm-up" if rank else "timed"})
+def waits(rank: int, connection: Connection, job: Message) -> None:
+    """Begins, and is never heard of again."""
+    rendezvous(rank, connection)
+    connection.send({"type": "rank_phase", "phase": "warm-up" if rank else "timed"})
 
-    group, answer = run(FakeRanks(behave), timeout_s=0.3)
+
+def test_a_time_out_names_the_silent_ranks_and_ends_their_children() -> None:
+    ranks = FakeRanks(waits)
+    group, answer = run(ranks, timeout_s=0.3)
     assert isinstance(answer, Failure)
+    # Of several silent ranks the one that is furthest behind.
     assert (answer.outcome, answer.rank, answer.phase) == ("timed out", 1, "warm-up")
     assert "not finished after 0.3 s: rank 0 in timed, rank 1 in warm-up" in answer.message
+    assert sorted(ranks.aborted) == [0, 1]
     assert not group.broken  # the ranks ended their children and can go on
+    ranks.behave = well
+    assert isinstance(group.run({"world_size": 2, "port": None}, 5), list)
     group.stop()
+
+
+def test_only_the_silent_ranks_are_named_and_aborted() -> None:
+    ranks = FakeRanks(lambda *args: (waits if args[0] == 1 else well)(*args))
+    group, answer = run(ranks, 3, timeout_s=0.3)
+    assert isinstance(answer, Failure)
+    assert answer.message == "not finished after 0.3 s: rank 1 in warm-up"
+    assert ranks.aborted == [1]
+    group.stop()
+
+
+def test_a_rank_0_that_never_listens() -> None:
+    def behave(rank: int, connection: Connection, job: Message) -> None:
+        connection.send({"type": "rank_forked", "pid": 1})
+
+    ranks = FakeRanks(behave)
+    group, answer = run(ranks, timeout_s=0.2)
+    assert isinstance(answer, Failure)
+    assert (answer.outcome, answer.rank, answer.phase) == ("timed out", 0, "launch")
+    assert [rank for rank, _ in ranks.jobs] == [0]
+    assert ranks.aborted == [0]
+    group.stop()
+
+
+def test_a_rank_deaf_to_the_abort_breaks_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "_GRACE_S", 0.1)
+    group, answer = run(FakeRanks(waits, deaf=True), timeout_s=0.1)
+    assert isinstance(answer, Failure)
+    assert answer.outcome == "timed out"
+    assert group.broken
+    group.stop()
+
+
+def test_when_one_rank_fails_the_others_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that hangs in a collective would never report on its own."""
+    monkeypatch.setattr(controller, "_GRACE_S", 0.1)
+
+    def behave(rank: int, connection: Connection, job: Message) -> None:
+        rendezvous(rank, connection)
+        if rank == 1:
+            failing(rank, connection, "build", "ValueError", "bad sample")
+
+    ranks = FakeRanks(behave)
+    group, answer = run(ranks, timeout_s=600)
+    assert isinstance(answer, Failure)
+    assert (answer.rank, answer.message) == (1, "bad sample")
+    assert ranks.aborted == [0]
+    assert not group.broken
+    group.stop()
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        # (message, outcome, when) of ranks 0, 1, ...
+        ([("bad sample", "failed", 2.0), ("bad sample", "failed", 1.0)], 1),
+        ([("bad sample", "failed", 1.0), ("bad sample", "failed", 2.0)], 0),
+        ([(CLOSED, "failed", 1.0), ("bad sample", "failed", 2.0)], 1),
+        ([(CLOSED, "failed", 1.0), ("the process ended with SIGKILL", "crashed", 2.0)], 1),
+        ([("Timed out waiting 600000ms", "failed", 1.0), ("out of it", "out of memory", 2.0)], 1),
+        ([("Connection reset by peer", "failed", 2.0), (CLOSED, "failed", 1.0)], 1),
+        ([(CLOSED, "failed", 1.0), ("the rank is gone (connection closed)", "crashed", 9.0)], 1),
+    ],
+)
+def test_the_cause_of_several_failures(said: list[tuple[str, str, float]], cause: int) -> None:
+    parts = {}
+    for rank, (message, outcome, when) in enumerate(said):
+        failure = Failure(phase="timed", message=message, outcome=outcome, rank=rank)
+        parts[rank] = _Part(failure=failure, failed_at_s=when)
+    parts[len(said)] = _Part(record={})  # a rank that was done before
+    assert _cause(parts).rank == cause
 
 
 def test_ranks_that_never_come_are_named() -> None:
@@ -210,3 +304,155 @@ def test_a_launcher_that_ends_is_noticed() -> None:
 
     with pytest.raises(LaunchError, match="no torch"):
         Group(Dead(well, silent=(0,)), 1, timeout_s=10)
+
+
+def test_a_stranger_at_the_door_does_not_stop_the_launch() -> None:
+    class WithStrangers(FakeRanks):
+        def __call__(self, world_size: int, address: tuple[str, int], token: str) -> FakeRanks:
+            for hello in (b'{"token": "guess"}\n', b"GET / HTTP/1.0\r\n", b""):
+                with socket.create_connection(address) as sock:
+                    sock.sendall(hello)
+            connect(*address, token).close()  # knows the token, and is gone again
+            return super().__call__(world_size, address, token)
+
+    group, answer = run(WithStrangers(well))
+    assert len(answer) == 2
+    group.stop()
+
+
+@dataclass
+class Launches:
+    """Stands in for bench.launch.start_ranks."""
+
+    behave: Behaviour
+    asked: list[tuple[str, str, int, int]] = field(default_factory=list)
+    groups: list[FakeRanks] = field(default_factory=list)
+    problem: str | None = None
+
+    def __call__(
+        self,
+        python: str,
+        launcher: str,
+        world_size: int,
+        address: tuple[str, int],
+        token: str,
+        threads: int,
+        log: Path,
+    ) -> FakeRanks:
+        if self.problem is not None:
+            raise LaunchError(self.problem)
+        self.asked.append((python, launcher, world_size, threads))
+        self.groups.append(FakeRanks(self.behave)(world_size, address, token))
+        return self.groups[-1]
+
+    @property
+    def jobs(self) -> list[Message]:
+        return [job for group in self.groups for rank, job in group.jobs if rank == 0]
+
+
+def measured(rank: int, connection: Connection, job: Message) -> None:
+    rendezvous(rank, connection)
+    times = [0.1 + rank, 0.3 - rank / 10]
+    record = {"rank": rank, "host": "h", "timed_step_s": times, "job": {"parameters": 67}}
+    connection.send({"type": "rank_done", "record": record})
+    ended(connection)
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
+    made = Launches(measured)
+    monkeypatch.setattr(controller, "start_ranks", made)
+    return made
+
+
+def a_controller(folder: Path, **settings: Any) -> Controller:
+    return Controller(Settings(**settings), {"": "/py", "old": "/old/py"}, 3, folder)
+
+
+def test_new_ranks_start_for_another_launch_launcher_or_interpreter(
+    launches: Launches, tmp_path: Path
+) -> None:
+    made = a_controller(tmp_path)
+    for case, launch in (
+        (Case(world_size=2), 0),
+        (Case(world_size=1), 0),
+        (Case(world_size=2, model="cifar_cnn"), 0),
+        (Case(world_size=2), 1),
+        (Case(world_size=2, launcher="spawn"), 1),
+        (Case(world_size=2, torch="old"), 1),
+    ):
+        assert isinstance(made.run(case, launch, 2), LaunchResult)
+    made.stop()
+    assert launches.asked == [
+        ("/py", "torchrun", 2, 3),
+        ("/py", "torchrun", 2, 3),
+        ("/py", "spawn", 2, 3),
+        ("/old/py", "torchrun", 2, 3),
+    ]
+    assert all(len(group.stopped) == 1 for group in launches.groups)
+
+
+def test_more_ranks_start_for_a_case_that_needs_them(launches: Launches, tmp_path: Path) -> None:
+    made = a_controller(tmp_path)
+    made.run(Case(world_size=1), 0, 1)
+    made.run(Case(world_size=4), 0, 1)
+    made.run(Case(world_size=2), 0, 1)
+    made.stop()
+    assert [world_size for _, _, world_size, _ in launches.asked] == [1, 4]
+
+
+def test_isolation_by_launch_starts_ranks_for_every_case(
+    launches: Launches, tmp_path: Path
+) -> None:
+    made = a_controller(tmp_path, isolation="launch")
+    for _ in range(3):
+        made.run(Case(), 0, 1)
+    assert len(launches.asked) == 3
+    assert all(len(group.stopped) == 1 for group in launches.groups)
+
+
+def test_after_a_lost_rank_the_next_case_gets_new_ones(launches: Launches, tmp_path: Path) -> None:
+    launches.behave = lambda rank, connection, job: connection.close()
+    made = a_controller(tmp_path)
+    lost = made.run(Case(), 0, 1)
+    assert isinstance(lost, Failure)
+    assert lost.outcome == "crashed"
+    launches.behave = measured
+    assert isinstance(made.run(Case(seed=1), 0, 1), LaunchResult)
+    made.stop()
+    assert len(launches.asked) == 2
+
+
+def test_ranks_that_cannot_be_started_are_a_failure(launches: Launches, tmp_path: Path) -> None:
+    launches.problem = "cannot start /py: No such file or directory"
+    answer = a_controller(tmp_path).run(Case(), 0, 1)
+    assert isinstance(answer, Failure)
+    assert (answer.phase, answer.type, answer.message) == (
+        "launch",
+        "LaunchError",
+        launches.problem,
+    )
+
+
+def test_what_a_rank_is_told(launches: Launches, tmp_path: Path) -> None:
+    made = a_controller(tmp_path, launches=3, max_seconds=6.0, passes=("timed", "check"))
+    made.run(Case(world_size=2, threads=None), 0, 2)
+    made.run(Case(world_size=2, threads=7), 0, 2)
+    made.stop()
+    first, second = launches.jobs
+    assert Case.from_dict(first["case"]) == Case(world_size=2)
+    assert (first["threads"], second["threads"]) == (3, 7)
+    assert first["max_seconds"] == 2.0  # a third of what the case has
+    assert first["passes"] == ["timed", "check"]
+    # A file store is new for every case and gone after it.
+    assert first["store_file"] != second["store_file"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_step_lasts_as_long_as_its_slowest_rank(launches: Launches, tmp_path: Path) -> None:
+    made = a_controller(tmp_path)
+    answer = made.run(Case(world_size=2), 5, 2)
+    made.stop()
+    assert isinstance(answer, LaunchResult)
+    assert (answer.launch, answer.step_s) == (5, (1.1, 0.3))
+    assert answer.fields["parameters"] == 67

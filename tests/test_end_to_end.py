@@ -7,12 +7,17 @@ import os
 import statistics
 import subprocess
 import sys
+import time
+import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from bench.case import Case
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("LOCKSTEP_SHARED", ROOT.parent / "shared"))
@@ -47,25 +52,36 @@ class Sweep:
 def sweep(folder: Path, *arguments: str, **environment: str) -> Sweep:
     out = folder / "results" / "run.json"
     clean = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    mark = uuid.uuid4().hex
+    temporary = folder / "temporary"
+    temporary.mkdir(exist_ok=True)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "bench", f"--benchmark-json={out}"),
             *("-p", "no:cacheprovider", *arguments),
         ],
         cwd=ROOT,
-        env={**clean, **environment},
+        env={**clean, "TMPDIR": str(temporary), "LOCKSTEP_TEST": mark, **environment},
         capture_output=True,
         text=True,
         timeout=300,
     )
-    leftovers = [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if "bench.worker" in " ".join(process.info["cmdline"] or [])
-    ]
-    assert not leftovers, f"ranks outlived the run: {leftovers}"
+    leftovers = processes_of(mark)
+    assert not leftovers, f"processes outlived the run: {leftovers}"
+    assert not list(temporary.glob("lockstep-*")), "temporary files outlived the run"
     document = json.loads(out.read_text()) if out.exists() else {}
     return Sweep(done.returncode, done.stdout + done.stderr, document)
+
+
+def processes_of(mark: str) -> list[list[str]]:
+    """Command lines of what a run has started and left. Found by their environment, which
+    launchers and ranks of every kind inherit: another sweep on this machine is not meant."""
+    return [
+        process.info["cmdline"]
+        for process in psutil.process_iter(["environ", "cmdline", "status"])
+        if (process.info["environ"] or {}).get("LOCKSTEP_TEST") == mark
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -180,65 +196,6 @@ def test_the_journal_holds_every_launch(strategies: Sweep, tmp_path_factory: Any
     assert written[0] + written[1] == times
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "spawn"])
-def test_init_methods_launchers_and_data(tmp_path: Path, launcher: str) -> None:
-    ran = sweep(
-        tmp_path,
-        *SHORT,
-        *("--axis", "model=cifar_cnn", "--axis", "strategy=ddp", "--axis", "world_size=2"),
-        *("--axis", "batch_size=2", "--axis", f"launcher={launcher}"),
-        *("--axis", "init_method=env,tcp,file" if launcher == "torchrun" else "init_method=tcp"),
-        *("--axis", "data=synthetic" if launcher == "torchrun" else "data=loader"),
-        *("--axis", "scaling=weak", "-k", "test_scaling"),
-        # A shell that sat in another job.
-        PET_NNODES="2",
-        RANK="7",
-        WORLD_SIZE="64",
-        MASTER_ADDR="elsewhere.invalid",
-    )
-    assert ran.status == 0, ran.output
-    assert len(ran.document["benchmarks"]) == (3 if launcher == "torchrun" else 1)
-    for entry in ran.document["benchmarks"]:
-        launch = entry["extra_info"]["result"]["launches"][0]
-        assert launch["checks"]["parameters_equal"] is True
-        assert launch["checks"]["gradients_match"] is True
-        assert launch["checks"]["reduced_bytes_equal_gradient_bytes"] is True
-        if launcher == "spawn":
-            assert launch["data_source"] == "FakeData 3x32x32, no data root given"
-            assert launch["ranks"][0]["phases"]["data"]["mean_s"] > 0
-
-
-def test_a_model_of_known_times(tmp_path: Path) -> None:
-    model = "sleep:layers=4:forward_ms=5:backward_ms=10:mb=1:late_rank=1:late_ms=50"
-    ran = sweep(
-        tmp_path,
-        *SHORT,
-        *("--axis", f"model={model}", "--axis", "strategy=single,ddp,all_reduce"),
-        *("--axis", "world_size=2", "--axis", "scaling=weak", "--axis", "batch_size=32"),
-        *("--axis", "bucket_cap_mb=1", "-k", "test_scaling"),
-    )
-    assert ran.status == 0, ran.output
-    single = ran.launch(f"single-{model}-w1")
-    phases = single["ranks"][0]["phases"]
-    # No machine waits less than it was asked to.
-    assert single["median_step_s"] >= 0.060
-    assert phases["forward"]["median_s"] >= 0.020
-    assert phases["backward"]["median_s"] >= 0.040
-    for strategy in (f"ddp-{model}-w2-cap1", f"all_reduce-{model}-w2"):
-        launch = ran.launch(strategy)
-        assert launch["median_step_s"] >= 0.110
-        early, late = launch["ranks"]
-        assert late["phases"]["forward"]["median_s"] >= 0.070 > 0.050
-        for rank in (early, late):
-            assert rank["communication"]["calls_per_step"] == 4
-            assert rank["communication"]["bytes_per_step"] == 4 * 2**20
-        # The early rank spends the other's 50 ms inside its all-reduces, computing nothing.
-        assert launch["across_ranks"]["waited_for"] == 1
-        assert launch["across_ranks"]["wait_s"][0] >= 0.045
-        assert early["communication"]["exposed_s"] >= 0.045
-        assert late["communication"]["exposed_s"] < early["communication"]["exposed_s"] / 2
-
-
 FORTY_LAYERS = """
 import torch
 from torch import nn
@@ -246,87 +203,231 @@ def build(): return nn.Sequential(*[nn.Linear(256, 256) for _ in range(40)])
 def batch(n, rank, step): return (torch.randn(n, 256),), torch.randn(n, 256)
 def loss(output, target): return (output - target).pow(2).mean()
 """
-
-
-def test_an_unset_bucket_cap_is_not_25(tmp_path: Path) -> None:
-    """A23: unset has a first bucket of 1 MiB."""
-    model = tmp_path / "forty.py"
-    model.write_text(FORTY_LAYERS)
-    ran = sweep(
-        tmp_path,
-        *SHORT,
-        *("--axis", f"model={model}", "--axis", "strategy=ddp", "--axis", "world_size=2"),
-        *("--axis", "bucket_cap_mb=unset,25", "--axis", "batch_size=4", "--axis", "scaling=weak"),
-        *("-k", "test_scaling"),
-    )
-    assert ran.status == 0, ran.output
-    launches = {
-        entry["params"]["bucket_cap_mb"]: entry["extra_info"]["result"]["launches"][0]
-        for entry in ran.document["benchmarks"]
-    }
-    assert {cap: len(each["buckets"]["rebuilt_bytes"]) for cap, each in launches.items()} == {
-        None: 2,
-        25: 1,
-    }
-    for launch in launches.values():
-        calls = launch["ranks"][0]["communication"]["calls_per_step"]
-        assert calls == len(launch["buckets"]["rebuilt_bytes"])
-
-
-@needs_shared
-def test_all_reduces_of_a_step_follow_the_bucket_cap(tmp_path: Path) -> None:
-    """A21: 6, 3 and 1 from the second step on, when DDP has rebuilt its buckets."""
-    ran = sweep(
-        tmp_path,
-        *SHORT,
-        *("--axis", f"model={MODELS / 'm24_many_small_params.py'}", "--axis", "strategy=ddp"),
-        *("--axis", "world_size=2", "--axis", "bucket_cap_mb=0.1,0.25,25"),
-        *("--axis", "batch_size=4", "--axis", "scaling=weak", "-k", "test_scaling"),
-    )
-    calls = {
-        entry["params"]["bucket_cap_mb"]: entry["extra_info"]["result"]["launches"][0]["ranks"][1][
-            "communication"
-        ]["calls_per_step"]
-        for entry in ran.document["benchmarks"]
-    }
-    assert calls == {0.1: 6, 0.25: 3, 25: 1}, ran.output
-
-
 RAISES = """
-import torch, torch.distributed as dist
+import itertools
+import torch
 from torch import nn
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__(); self.layer = nn.Linear(8, 4); self.calls = 0
-    def forward(self, x):
-        self.calls += 1
-        if dist.is_initialized() and dist.get_rank() == 1 and self.calls == 3:
-            raise ValueError("bad sample on rank 1")
-        return self.layer(x)
-def build(): return Net()
+calls = itertools.count(1)
+def build(): return nn.Linear(8, 4)
 def batch(n, rank, step): return (torch.randn(n, 8),), torch.randn(n, 4)
-def loss(output, target): return (output - target).pow(2).mean()
+def loss(output, target):
+    if torch.distributed.get_rank() == 1 and next(calls) == 3:
+        raise ValueError("a sample of nothing but zeros")
+    return (output - target).abs().sum()
+"""
+#: 4 layers: 20 ms of forward, 40 ms of backward, and rank 1 another 50 ms late.
+SLEEP = "sleep:layers=4:forward_ms=5:backward_ms=10:mb=1:late_rank=1:late_ms=50"
+#: The cell that fails stands before others: they must not suffer from it.
+CELLS = """
+[[scaling]]
+model = ["RAISES"]
+strategy = ["ddp"]
+world_size = [2]
+batch_size = [4]
+
+[[scaling]]
+model = ["cifar_cnn"]
+strategy = ["ddp"]
+world_size = [2]
+batch_size = [2]
+init_method = ["env", "tcp", "file"]
+
+[[scaling]]
+model = ["cifar_cnn"]
+strategy = ["ddp"]
+world_size = [2]
+batch_size = [2]
+launcher = ["spawn"]
+data = ["loader"]
+
+[[scaling]]
+model = ["SLEEP"]
+strategy = ["single", "ddp", "all_reduce"]
+world_size = [2]
+bucket_cap_mb = [1]
+
+[[buckets]]
+model = ["FORTY"]
+strategy = ["ddp"]
+world_size = [2]
+batch_size = [4]
+bucket_cap_mb = ["unset", 25]
+"""
+MANY_SMALL = """
+[[buckets]]
+model = ["MODEL"]
+strategy = ["ddp"]
+world_size = [2]
+batch_size = [4]
+bucket_cap_mb = [0.1, 0.25, 25]
 """
 
 
-def test_a_rank_that_raises_costs_its_case_and_no_other(tmp_path: Path) -> None:
-    model = tmp_path / "raises.py"
-    model.write_text(RAISES)
-    ran = sweep(
-        tmp_path,
-        *SHORT,
-        *("--axis", f"model={model},mlp", "--axis", "strategy=ddp", "--axis", "world_size=2"),
-        *("--axis", "batch_size=4", "--axis", "scaling=weak", "-k", "test_scaling"),
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """Cells of many kinds, from a matrix file: one launch a launcher serves them all."""
+    folder = tmp_path_factory.mktemp("cells")
+    (folder / "forty.py").write_text(FORTY_LAYERS)
+    (folder / "raises.py").write_text(RAISES)
+    text = CELLS.replace("SLEEP", SLEEP)
+    text = text.replace("FORTY", f"{folder}/forty.py").replace("RAISES", f"{folder}/raises.py")
+    if MODELS.is_dir():
+        text += MANY_SMALL.replace("MODEL", f"{MODELS}/m24_many_small_params.py")
+    (folder / "cells.toml").write_text(text)
+    return sweep(
+        folder,
+        *(*SHORT, "--matrix", str(folder / "cells.toml")),
+        # A shell that sat in another job.
+        PET_NNODES="2",
+        RANK="7",
+        WORLD_SIZE="64",
+        MASTER_ADDR="elsewhere.invalid",
     )
-    assert ran.status == 1
-    (failed,) = (o for o in ran.document["lockstep"]["outcomes"] if o["outcome"] != "ok")
+
+
+def results(ran: Sweep, **fields: Any) -> list[tuple[Case, dict[str, Any]]]:
+    """(case, its only launch) of every cell with these fields."""
+    found = [
+        (Case.from_dict(entry["params"]), entry["extra_info"]["result"]["launches"][0])
+        for entry in ran.document["benchmarks"]
+    ]
+    return [
+        (case, launch)
+        for case, launch in found
+        if all(getattr(case, name) == value for name, value in fields.items())
+    ]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"init_method": "env", "launcher": "torchrun"},
+        {"init_method": "tcp", "launcher": "torchrun"},
+        {"init_method": "file", "launcher": "torchrun"},
+        {"init_method": "env", "launcher": "spawn"},
+    ],
+    ids=lambda how: "-".join(how.values()),
+)
+def test_ranks_meet_and_train_as_one(cells: Sweep, how: dict[str, str]) -> None:
+    ((_, launch),) = results(cells, model="cifar_cnn", **how)
+    assert launch["checks"]["parameters_equal"] is True
+    assert launch["checks"]["gradients_match"] is True
+    assert launch["checks"]["reduced_bytes_per_step"] == launch["gradient_bytes"]
+    assert [rank["rank"] for rank in launch["ranks"]] == [0, 1]
+    assert len({rank["pid"] for rank in launch["ranks"]}) == 2
+
+
+def test_a_loaders_data_is_named_and_its_time_told_apart(cells: Sweep) -> None:
+    ((_, loaded),) = results(cells, model="cifar_cnn", data="loader")
+    made_once = results(cells, model="cifar_cnn", data="synthetic")[0][1]
+    assert loaded["data_source"] == "FakeData 3x32x32, no data root given"
+    assert made_once["data_source"].startswith("synthetic")
+    for mine, other in zip(loaded["ranks"], made_once["ranks"], strict=True):
+        assert mine["phases"]["data"]["median_s"] > 10 * other["phases"]["data"]["median_s"]
+
+
+def test_a_model_of_known_times(cells: Sweep) -> None:
+    ((_, single),) = results(cells, model=SLEEP, strategy="single")
+    phases = single["ranks"][0]["phases"]
+    # No machine waits less than it was asked to.
+    assert single["median_step_s"] >= 0.060
+    assert phases["forward"]["median_s"] >= 0.020
+    assert phases["backward"]["median_s"] >= 0.040
+    # Nobody is late where there is no rank 1.
+    assert phases["forward"]["median_s"] < single["median_step_s"] - 0.040
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "all_reduce"])
+def test_a_rank_that_is_late_is_named_as_the_one_waited_for(cells: Sweep, strategy: str) -> None:
+    ((_, launch),) = results(cells, model=SLEEP, strategy=strategy)
+    assert launch["median_step_s"] >= 0.110
+    early, late = launch["ranks"]
+    assert late["phases"]["forward"]["median_s"] >= 0.070
+    for rank in (early, late):
+        assert rank["communication"]["calls_per_step"] == 4
+        assert rank["communication"]["bytes_per_step"] == 4 * 2**20
+    # The early rank spends the other's 50 ms inside its all-reduces, computing nothing.
+    assert launch["across_ranks"]["waited_for"] == 1
+    assert launch["across_ranks"]["wait_s"][0] >= 0.045
+    assert early["communication"]["exposed_s"] >= 0.045
+    assert late["communication"]["exposed_s"] < early["communication"]["exposed_s"] / 2
+
+
+def test_an_unset_bucket_cap_is_not_25(cells: Sweep) -> None:
+    """A23: unset has a first bucket of 1 MiB."""
+    found = results(cells, model=next(m for m in models_of(cells) if m.endswith("forty.py")))
+    bytes_of = {case.bucket_cap_mb: each["buckets"]["rebuilt_bytes"] for case, each in found}
+    assert {cap: len(sizes) for cap, sizes in bytes_of.items()} == {None: 2, 25: 1}
+    for _, launch in found:
+        assert sum(launch["buckets"]["rebuilt_bytes"]) == launch["gradient_bytes"]
+        for rank in launch["ranks"]:
+            calls = rank["communication"]["calls_per_step"]
+            assert calls == len(launch["buckets"]["rebuilt_bytes"])
+
+
+@needs_shared
+def test_all_reduces_of_a_step_follow_the_bucket_cap(cells: Sweep) -> None:
+    """A21: 6, 3 and 1 from the second step on, when DDP has rebuilt its buckets."""
+    found = results(cells, model=f"{MODELS}/m24_many_small_params.py")
+    calls = {
+        case.bucket_cap_mb: [rank["communication"]["calls_per_step"] for rank in launch["ranks"]]
+        for case, launch in found
+    }
+    assert calls == {0.1: [6, 6], 0.25: [3, 3], 25: [1, 1]}
+
+
+def test_a_rank_that_raises_costs_its_case_and_no_other(cells: Sweep) -> None:
+    assert cells.status == 1
+    outcomes = cells.document["lockstep"]["outcomes"]
+    (failed,) = (outcome for outcome in outcomes if outcome["outcome"] != "ok")
     failure = failed["failure"]
+    # Rank 0 saw a connection close: that is not the cause.
     assert (failure["rank"], failure["type"]) == (1, "ValueError")
     assert (failure["phase"], failure["step"]) == ("warm-up", 2)
-    assert "bad sample on rank 1" in failure["message"]
-    assert "in forward" in failure["traceback"]
-    assert f"rank 1 failed in warm-up step 2 of {failed['id']}" in ran.output
-    assert [entry["extra_info"]["case"]["model"] for entry in ran.document["benchmarks"]] == ["mlp"]
+    assert failure["message"] == "a sample of nothing but zeros"
+    assert "in loss" in failure["traceback"]
+    assert f"rank 1 failed in warm-up step 2 of {failed['id']}: ValueError" in cells.output
+    assert "Traceback" not in cells.output  # it is in the record, and with -v
+    # It was the first; all others have numbers and it has none.
+    assert outcomes[0] == failed
+    assert len(cells.document["benchmarks"]) == len(outcomes) - 1
+    assert not [model for model in models_of(cells) if model.endswith("raises.py")]
+
+
+def models_of(ran: Sweep) -> list[str]:
+    return [case.model for case, _ in results(ran)]
+
+
+def test_ranks_end_when_pytest_is_killed(tmp_path: Path) -> None:
+    """Not asked to end, not told: the kernel and a closed connection must do."""
+    mark = uuid.uuid4().hex
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "pytest", "bench", "-p", "no:cacheprovider", "--axis"),
+            *("model=sleep:layers=1:forward_ms=100:backward_ms=0", "--axis", "strategy=ddp"),
+            *("--axis", "world_size=2", "-k", "test_scaling"),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "LOCKSTEP_TEST": mark},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        # pytest, the launcher, two ranks and their two children.
+        assert wait_until(lambda: len(processes_of(mark)) >= 6, 60)
+    finally:
+        process.kill()
+        process.wait()
+    assert wait_until(lambda: not processes_of(mark), 20), processes_of(mark)
+
+
+def wait_until(true: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
 
 
 def test_disabled_benchmarks_run_every_case_once(tmp_path: Path) -> None:

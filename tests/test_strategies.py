@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from bench.case import Case
@@ -16,6 +19,7 @@ from bench.worker.strategies import (
     buckets,
     bytes_of,
     initialise_lazy,
+    silence,
     trainable,
     wrap,
 )
@@ -37,6 +41,99 @@ def test_dataparallel_on_a_cpu_is_labelled() -> None:
     assert wrapped.label == NOT_PARALLEL == "not parallel: plain module"
     assert isinstance(wrapped.forward, nn.DataParallel)
     assert wrapped.replicas == 1
+
+
+class FakeCuda(CpuDevice):
+    kind = "cuda"
+    name = "cuda:3"
+
+
+@pytest.mark.parametrize(
+    ("case", "ddp_kw", "told"),
+    [
+        # What is unset is not said: unset is not 25.
+        (Case(), {}, {}),
+        (Case(bucket_cap_mb=25), {}, {"bucket_cap_mb": 25}),
+        (
+            Case(gradient_as_bucket_view=True, broadcast_buffers=False),
+            {},
+            {"gradient_as_bucket_view": True, "broadcast_buffers": False},
+        ),
+        # The case's word on its own fields is the last; what is no field of a case passes.
+        (
+            Case(bucket_cap_mb=1),
+            {"bucket_cap_mb": 9, "static_graph": True, "delay_all_reduce_named_params": []},
+            {"bucket_cap_mb": 1, "delay_all_reduce_named_params": []},
+        ),
+    ],
+)
+def test_what_ddp_is_told(
+    monkeypatch: pytest.MonkeyPatch, case: Case, ddp_kw: dict[str, Any], told: dict[str, Any]
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        nn.parallel, "DistributedDataParallel", lambda module, **options: asked.append(options)
+    )
+    module = nn.Linear(2, 2)
+    assert wrap(module, case, CpuDevice(), ddp_kw).module is module
+    wrap(module, case, FakeCuda(), ddp_kw)
+    assert asked == [told, {**told, "device_ids": [3]}]
+
+
+def test_gradients_summed_by_hand_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four ranks with equal gradients: the sum is fourfold, the mean what each had."""
+    sent: list[int] = []
+    monkeypatch.setattr(dist, "broadcast", lambda tensor, src: sent.append(tensor.numel()))
+    monkeypatch.setattr(dist, "all_reduce", lambda tensor: tensor.mul_(4))
+    module = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    module[0].bias.requires_grad_(False)
+    wrapped = wrap(module, Case(strategy="all_reduce", world_size=4), CpuDevice(), {})
+    assert wrapped.reduce is not None
+    # Weights and biases of both layers, then the running mean, variance and count.
+    assert sent == [6, 3, 3, 3, 3, 3, 1]
+    wrapped.forward(torch.randn(5, 2)).square().sum().backward()
+    before = [parameter.grad.clone() for parameter in trainable(module)]
+    wrapped.reduce()
+    after = [parameter.grad for parameter in trainable(module)]
+    assert all(torch.equal(old, new) for old, new in zip(before, after, strict=True))
+    assert module[0].bias.grad is None
+
+
+def test_one_process_strategies_add_nothing() -> None:
+    module = nn.Linear(2, 2)
+    wrapped = wrap(module, Case(strategy="single"), CpuDevice(), {})
+    assert wrapped.forward is wrapped.module is module
+    assert (wrapped.reduce, wrapped.ddp, wrapped.label, wrapped.replicas) == (None, None, None, 1)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[None]:
+    """A process group of this process only."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/s", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.filterwarnings("ignore")
+def test_real_ddp_says_what_its_buckets_are_and_can_be_silenced() -> None:
+    """10 -> 20 -> 5: 220 and 105 parameters, one bucket; in two where its cap is small."""
+    for cap, sizes in ((25, [1300]), (0.0005, [420, 880])):
+        module = nn.Sequential(nn.Linear(10, 20), nn.Linear(20, 5))
+        wrapped = wrap(module, Case(bucket_cap_mb=cap), CpuDevice(), {})
+        assert wrapped.ddp is not None
+        for _ in range(2):
+            found = buckets(wrapped.ddp)
+            wrapped.forward(torch.randn(3, 10)).sum().backward()
+        assert found is not None
+        assert found["rebuilt_bytes"] is None
+        found = buckets(wrapped.ddp)
+        assert found is not None
+        assert found["rebuilt_bytes"] == sizes
+        assert sorted(sum(found["rebuilt_parameters"], [])) == [0, 1, 2, 3]
+    silence(wrapped.ddp)
+    assert wrapped.ddp.broadcast_buffers is False
+    wrapped.forward(torch.randn(3, 10)).sum().backward()  # still trains
 
 
 class FakeDDP:

@@ -54,6 +54,10 @@ def test_a_rank_that_knows_the_token_is_heard(listener: Listener) -> None:
     [
         b'{"token": "wrong"}\n',
         b'{"token": 5}\n',
+        b'{"token": "\\ud800"}\n',  # a lone surrogate: JSON, but no UTF-8
+        b'{"token": "' + "é".encode() + b'"}\n',
+        b'{"hello": "' + TOKEN.encode() + b'"}\n',
+        b"[" * (LARGEST_HELLO - 1) + b"\n",  # deeper than a parser may go
         b'["' + TOKEN.encode() + b'"]\n',
         b"GET / HTTP/1.1\r\n\r\n",
         b"\xff\xfe\x00\n",
@@ -72,6 +76,23 @@ def test_strangers_are_dropped(listener: Listener, hello: bytes) -> None:
 def test_a_silent_peer_is_dropped_after_its_time(listener: Listener) -> None:
     sock = raw(listener)
     assert listener.accept(timeout_s=0.05) is None
+    sock.close()
+
+
+def test_a_peer_that_drips_is_dropped_after_its_time(listener: Listener) -> None:
+    """A byte now and then must not hold up the launch."""
+    sock = raw(listener)
+    over = threading.Event()
+
+    def drip() -> None:
+        with contextlib.suppress(OSError):
+            while not over.wait(0.02):
+                sock.sendall(b" ")
+
+    dripping = in_background(drip)
+    assert listener.accept(timeout_s=0.2) is None
+    over.set()
+    dripping.join(5)
     sock.close()
 
 

@@ -118,12 +118,17 @@ class Ranks:
         return bool(highest == -negated_lowest)
 
 
-def run_window(loop: TrainingLoop, device: Device, ranks: Ranks, steps: int) -> Window:
+def run_window(
+    loop: TrainingLoop, device: Device, ranks: Ranks, steps: int, first_step: int = 0
+) -> Window:
     """Time ``steps`` steps. The ranks meet first; one step that is not timed leads in, so that
-    the ranks have found their stride (and, on a GPU, the CPU is running ahead)."""
+    the ranks have found their stride (and, on a GPU, the CPU is running ahead).
+
+    ``first_step``: the steps of the pass that earlier windows have timed.
+    """
     ranks.barrier()
     device.clock.start()
-    loop.step_index = -1
+    loop.step_index = first_step - 1
     loop.step()
     device.clock.start()
     for _ in range(steps):
@@ -171,7 +176,7 @@ def timed_pass(
         )
         if steps == 0:
             return own, phases, slowest
-        window = run_window(loop, device, ranks, steps)
+        window = run_window(loop, device, ranks, steps, first_step=len(own))
         own += window.step_s
         for phase, times in window.phase_s.items():
             phases[phase] += times

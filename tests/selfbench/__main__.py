@@ -41,21 +41,22 @@ OTHERS = [
 def main() -> None:
     parser = argparse.ArgumentParser(prog="selfbench", description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, default=12, help="pairs of launches (part 1)")
-    parser.add_argument("--model", default="cifar_cnn", help="the model of part 1")
+    parser.add_argument("--model", default="transformer-s", help="the model of part 1")
+    parser.add_argument("--batch-size", type=int, default=8, help="per rank, of part 1")
     parser.add_argument("--cells", type=int, default=12, help="cells of the sweep (part 2)")
     parser.add_argument("--part", choices=("1", "2"), help="only this part")
     options = parser.parse_args()
     threads = max(1, usable_cores() // 2)
     print(f"2 gloo ranks of {threads} thread(s), {STEPS} steps after {WARM_UP_STEPS}", flush=True)
     if options.part != "2":
-        step_ratios(options.model, options.pairs, threads)
+        case = Case(model=options.model, batch_size=options.batch_size, world_size=2)
+        step_ratios(case, options.pairs, threads)
     if options.part != "1":
         sweep_wall(options.cells, threads)
 
 
-def step_ratios(model: str, pairs: int, threads: int) -> None:
+def step_ratios(case: Case, pairs: int, threads: int) -> None:
     """Part 1. The order within a pair alternates, so that drift does not favour one side."""
-    case = Case(model=model, world_size=2)
     first: list[float] = []
     later: list[float] = []
     for pair in range(pairs):
