@@ -23,7 +23,7 @@ BENCH = Path(__file__).parent / "bench"
 SESSION = pytest.StashKey[Session]()
 TIMER = pytest.StashKey[ReplayTimer]()
 CASE = pytest.StashKey[Case]()
-LINE_IS_OURS = pytest.StashKey[bool]()
+OUR_LINE_IN = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -300,9 +300,10 @@ def _say(config: pytest.Config, line: str, item: pytest.Item | None = None) -> N
     if reporter is None or config.get_verbosity() < 0:
         return
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-        if config.stash.get(LINE_IS_OURS, False) and config.get_verbosity() == 0:
+        same_file = item is not None and config.stash.get(OUR_LINE_IN, None) == item.path
+        if same_file and config.get_verbosity() == 0:
             reporter.currentfspath = None  # or write_line would end a line that has ended
         reporter.write_line(line)
         # pytest names a file before its tests, once: it must not think the line is still open.
         reporter.currentfspath = item.path if item is not None else None
-        config.stash[LINE_IS_OURS] = item is not None
+        config.stash[OUR_LINE_IN] = reporter.currentfspath
