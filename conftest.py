@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import sys
 from collections.abc import Callable, Generator
@@ -248,6 +249,19 @@ def pytest_benchmark_update_json(
     output_json["benchmarks"] = [
         entry for entry in entries if session.is_good(entry["extra_info"].get("id"))
     ]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """pytest-benchmark writes no file when nothing was measured: then the outcomes would be lost,
+    and a file of an earlier run would stand there as if it were this one's."""
+    prepared = session.config.stash.get(SESSION, None)
+    if prepared is None or prepared.settings.json_path is None or not prepared.outcomes:
+        return
+    if session.config.getoption("benchmark_disable") or prepared.has_good:
+        return
+    document = {"machine_info": {}, "benchmarks": [], "lockstep": prepared.record()}
+    prepared.settings.json_path.write_text(json.dumps(document, allow_nan=False, indent=4))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

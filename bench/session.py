@@ -30,11 +30,11 @@ class Session:
     facts: Facts
     cells: dict[str, list[Case]]
     threads_per_rank: int
+    machine: dict[str, Any]
+    before: dict[str, Any]
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
     sweep: Sweep | None = None
     _folder: tempfile.TemporaryDirectory[str] | None = None
-    _machine: dict[str, Any] = field(default_factory=dict)
-    _before: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def prepare(cls, settings: Settings, command: str) -> Session:
@@ -68,6 +68,7 @@ class Session:
         runnable = [
             case for group in cells.values() for case in group if not matrix.why_not(case, facts)
         ]
+        described = {"gpus": found["gpus"], "driver": found["driver"]}
         return cls(
             settings=settings,
             command=command,
@@ -75,6 +76,8 @@ class Session:
             facts=facts,
             cells=cells,
             threads_per_rank=matrix.threads_per_rank(runnable, facts.cores),
+            machine=machine.describe() | described,
+            before=machine.state(),
         )
 
     def why_not(self, case: Case) -> str | None:
@@ -82,14 +85,9 @@ class Session:
 
     def open(self, cases: list[Case], report: Report) -> Sweep:
         """Ready to measure exactly these cases."""
-        self._machine = machine.describe() | {
-            "gpus": self.interpreters[""]["gpus"],
-            "driver": self.interpreters[""]["driver"],
-        }
-        self._before = machine.state()
         self._folder = tempfile.TemporaryDirectory(prefix="lockstep-")
         journal = Journal(self.settings.journal_path)
-        journal.header(version=VERSION, settings=self._settings(), machine=self._machine)
+        journal.header(version=VERSION, settings=self._settings(), machine=self.machine)
         controller = Controller(
             self.settings,
             {label: found["executable"] for label, found in self.interpreters.items()},
@@ -133,6 +131,10 @@ class Session:
         """Whether a benchmark's numbers count: no cell of ours, or one that ended well."""
         return case_id is None or self.outcomes.get(case_id, {}).get("outcome") == "ok"
 
+    @property
+    def has_good(self) -> bool:
+        return any(outcome["outcome"] == "ok" for outcome in self.outcomes.values())
+
     def record(self) -> dict[str, Any]:
         """The top-level ``lockstep`` of the JSON."""
         largest = self._largest_world_size()
@@ -140,13 +142,13 @@ class Session:
             "schema": SCHEMA,
             "version": VERSION,
             "settings": self._settings(),
-            "machine": self._machine,
-            "state": {"before": self._before, "after": machine.state()},
+            "machine": self.machine,
+            "state": {"before": self.before, "after": machine.state()},
             "interpreters": self.interpreters,
             "outcomes": list(self.outcomes.values()),
             "warnings": machine.warnings(
-                self._machine,
-                self._before,
+                self.machine,
+                self.before,
                 gpus=self.facts.gpus,
                 launches=self.settings.launches,
                 largest_world_size=largest,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.test_end_to_end import ROOT, SHORT, sweep
 
@@ -38,6 +41,27 @@ def test_a_case_that_fails_after_it_was_timed_is_no_good_result(tmp_path: Path) 
     assert outcome["outcome"] == "failed"
     assert "budget exceeded" in outcome["reason"]
     assert ran.outcome("ddp-mlp-w2-b4")["outcome"] == "ok"
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a GPU")
+def test_a_sweep_in_which_nothing_can_run_still_says_why(tmp_path: Path) -> None:
+    ran = sweep(
+        tmp_path,
+        *("--axis", "backend=nccl", "--axis", "device=cuda", "--axis", "strategy=ddp"),
+        *("--axis", "model=mlp", "--axis", "world_size=2", "--axis", "batch_size=4"),
+        *("--axis", "scaling=weak", "-k", "test_scaling"),
+    )
+    assert ran.status == 0, ran.output
+    assert ran.document["benchmarks"] == []
+    outcome = ran.outcome("ddp-mlp-w2-b4-nccl-cuda")
+    assert (outcome["outcome"], outcome["reason"]) == ("skipped", "needs 2 GPUs, found 0")
+    page = tmp_path / "page.html"
+    subprocess.run(
+        [sys.executable, "-m", "reports", "html", tmp_path / "results" / "run.json", "-o", page],
+        cwd=ROOT,
+        check=True,
+    )
+    assert "needs 2 GPUs, found 0" in page.read_text()
 
 
 def test_new_ranks_for_every_case(tmp_path: Path) -> None:
