@@ -127,6 +127,7 @@ def start_ranks(
             *(python, "-m", "torch.distributed.run", "--standalone"),
             *("--nproc-per-node", str(world_size), "--max-restarts", "0"),
             *("--monitor-interval", str(_MONITOR_INTERVAL_S)),
+            *("--log-dir", str(log.parent)),  # or every launch would leave a folder in /tmp
             *worker,
         ]
     else:

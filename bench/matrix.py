@@ -221,12 +221,13 @@ def _case(fields: dict[str, Any], facts: Facts) -> Iterable[Case]:
     if fields.get("scaling") == "strong":
         total = fields.get("batch_size", DEFAULT.batch_size)
         ranks = fields["world_size"]
-        if isinstance(total, int) and total % ranks:
-            raise MatrixError(
-                f"batch_size={total} cannot be divided among world_size={ranks} with "
-                "scaling=strong (the global batch is fixed); choose a multiple"
-            )
-        fields["batch_size"] = total // ranks
+        if isinstance(total, int) and isinstance(ranks, int) and ranks > 0:
+            if total % ranks:
+                raise MatrixError(
+                    f"batch_size={total} cannot be divided among world_size={ranks} with "
+                    "scaling=strong (the global batch is fixed); choose a multiple"
+                )
+            fields["batch_size"] = total // ranks  # what is no number Case refuses
         if ranks == 1:  # weak and strong start from the same cell
             del fields["scaling"]
     try:

@@ -45,7 +45,10 @@ class Session:
         groups = matrix.read_matrix(settings.matrix)
         axes = matrix.parse_axes(settings.axes)
         named = [*axes.get("model", [])] or [
-            model for tables in groups.values() for table in tables for model in table["model"]
+            model
+            for tables in groups.values()
+            for table in tables
+            for model in table.get("model", [])
         ]
         own = sorted({model for model in named if is_file(str(model)) or is_module(str(model))})
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,10 @@ class Settings:
             if getattr(settings, name) < 1:
                 raise ValueError(f"--{name.replace('_', '-')} must be at least 1")
         for name in ("precision", "max_seconds", "case_timeout_s"):
-            if getattr(settings, name) <= 0:
-                raise ValueError(f"--{name.removesuffix('_s').replace('_', '-')} must be above 0")
+            if not 0 < getattr(settings, name) < math.inf:  # nor nan
+                raise ValueError(
+                    f"--{name.removesuffix('_s').replace('_', '-')} must be above 0, and finite"
+                )
         return settings
 
     def one_step(self) -> Settings:

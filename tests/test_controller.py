@@ -31,9 +31,11 @@ class FakeRanks:
     behave: Behaviour
     silent: tuple[int, ...] = ()
     stopped: list[list[int]] = field(default_factory=list)
+    told_to_stop: list[int] = field(default_factory=list)
     jobs: list[tuple[int, Message]] = field(default_factory=list)
     aborted: list[int] = field(default_factory=list)
     deaf: bool = False  # to controller_abort
+    all_told: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def __call__(self, world_size: int, address: tuple[str, int], token: str) -> FakeRanks:
         for rank in range(world_size):
@@ -59,6 +61,9 @@ class FakeRanks:
                     if not self.deaf:
                         ended(connection, exit_code=None, signal="SIGKILL")
                 else:
+                    assert message["type"] == "controller_stop"
+                    self.told_to_stop.append(rank)
+                    self.all_told.release()
                     return
         except WireError:
             return
@@ -110,6 +115,8 @@ def test_records_come_in_the_order_of_ranks_and_rank_0_goes_first() -> None:
     assert ranks.jobs[0][0] == 0
     group.stop()
     assert ranks.stopped == [[100, 101, 102]]
+    assert all(ranks.all_told.acquire(timeout=5) for _ in range(3))
+    assert sorted(ranks.told_to_stop) == [0, 1, 2]
 
 
 def test_one_group_serves_many_cases_and_fewer_ranks() -> None:
@@ -131,6 +138,7 @@ def test_the_cause_is_not_the_rank_that_saw_a_closed_connection(culprit: int) ->
         all_run.wait(5)
         if rank == culprit:
             assert first.wait(5)  # the consequence is reported before the cause
+            threading.Event().wait(0.05)  # and alone
             failing(rank, connection, "timed", "ValueError", "bad sample")
         else:
             failing(rank, connection, "timed", "RuntimeError", CLOSED)
@@ -196,6 +204,29 @@ def test_a_lost_rank_breaks_the_group() -> None:
     assert isinstance(answer, Failure)
     assert (answer.outcome, answer.rank) == ("crashed", 1)
     assert group.broken
+    group.stop()
+
+
+def test_a_rank_that_is_lost_between_two_cases() -> None:
+    group = Group(FakeRanks(well), 2, timeout_s=10)
+    group.ranks[1].connection._socket.shutdown(socket.SHUT_RDWR)
+    assert isinstance(group.run({"world_size": 1, "port": None}, 5), list)  # takes no part
+    answer = group.run({"world_size": 2, "port": None}, 5)
+    assert isinstance(answer, Failure)
+    assert (answer.outcome, answer.rank) == ("crashed", 1)
+    assert group.broken
+    group.stop()
+
+
+def test_a_case_has_until_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of the others' time after a failure is no limit where none has failed."""
+    monkeypatch.setattr(controller, "_GRACE_S", 0.0)
+
+    def behave(rank: int, connection: Connection, job: Message) -> None:
+        threading.Timer(0.1, well, (rank, connection, job)).start()
+
+    group, answer = run(FakeRanks(behave), timeout_s=10)
+    assert isinstance(answer, list)
     group.stop()
 
 

@@ -68,7 +68,8 @@ def sweep(folder: Path, *arguments: str, **environment: str) -> Sweep:
     )
     leftovers = processes_of(mark)
     assert not leftovers, f"processes outlived the run: {leftovers}"
-    assert not list(temporary.glob("lockstep-*")), "temporary files outlived the run"
+    files = [*temporary.glob("lockstep*"), *temporary.glob("torchelastic*")]
+    assert not files, f"temporary files outlived the run: {files}"
     document = json.loads(out.read_text()) if out.exists() else {}
     return Sweep(done.returncode, done.stdout + done.stderr, document)
 
@@ -224,6 +225,9 @@ model = ["RAISES"]
 strategy = ["ddp"]
 world_size = [2]
 batch_size = [4]
+
+[[scaling]]
+world_size = [2]
 
 [[scaling]]
 model = ["cifar_cnn"]
@@ -408,7 +412,7 @@ def test_ranks_end_when_pytest_is_killed(tmp_path: Path) -> None:
             *("--axis", "world_size=2", "-k", "test_scaling"),
         ],
         cwd=ROOT,
-        env={**os.environ, "LOCKSTEP_TEST": mark},
+        env={**os.environ, "TMPDIR": str(tmp_path), "LOCKSTEP_TEST": mark},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -449,6 +453,8 @@ def test_disabled_benchmarks_run_every_case_once(tmp_path: Path) -> None:
         (("--matrix", "quik"), "did you mean 'quick'?"),
         (("--passes", "timed,profild"), "'profild' is not a pass"),
         (("--precision", "0"), "--precision must be above 0"),
+        (("--max-seconds", "nan"), "--max-seconds must be above 0"),
+        (("--case-timeout", "inf"), "--case-timeout must be above 0"),
         (("--axis", "batch_size=5", "--axis", "world_size=2"), "cannot be divided"),
     ],
 )

@@ -199,6 +199,17 @@ def test_a_launcher_that_ended_says_why(tmp_path: Path) -> None:
     launched.stop([])
 
 
+def test_of_a_long_log_the_end_is_kept(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    launched = LaunchedProcess(process, log)
+    assert launched.output_tail() == ""  # nothing was written yet
+    log.write_bytes(b"x" * 100_000 + b"\xff the end")
+    assert launched.output_tail(most_bytes=9) == "\ufffd the end"
+    assert len(launched.output_tail()) == 20_000
+    launched.stop([])
+
+
 def test_an_interpreter_that_is_not_there() -> None:
     with pytest.raises(LaunchError, match="cannot start /nowhere/python: No such file"):
         probe("/nowhere/python")

@@ -100,6 +100,35 @@ def test_a_batch_that_does_not_divide_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "value"), [("world_size", 0), ("world_size", "two"), ("batch_size", "many")]
+)
+def test_what_cannot_be_divided_at_all_is_refused_by_name(field: str, value: Any) -> None:
+    group = {"model": ["mlp"], "scaling": ["strong"], "world_size": [2], field: [value]}
+    assert f"{field}={value!r} must be a whole number" in refusal(group=group)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("gradient_as_bucket_view", "false", "must be true or false"),
+        ("bucket_cap_mb", "25", "must be a number"),
+        ("model", 5, "unknown model '5'"),
+        ("backend", "nccll", "did you mean 'nccl'?"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_in_a_file_is_refused(
+    field: str, value: Any, message: str
+) -> None:
+    found = refusal(group={"model": ["mlp"], "strategy": ["ddp"], field: [value]})
+    assert message in found
+    assert field in found
+
+
+def test_a_group_that_names_no_model_has_the_default_one() -> None:
+    assert [case.model for case in expand({"world_size": [2]})] == ["mlp"]
+
+
+@pytest.mark.parametrize(
     ("axis", "message"),
     [
         ("wolrd_size=2", "unknown axis 'wolrd_size'; did you mean 'world_size'?"),
@@ -178,6 +207,9 @@ def test_the_named_matrices(name: str, facts: Facts) -> None:
         (Case(strategy="data_parallel"), LAPTOP, "data_parallel works on accelerators only"),
         (Case(strategy="dp", device="cuda", world_size=16), NODE, "needs 16 GPUs, found 8"),
         (Case(model="resnet18"), Facts(cores=2, torchvision=False), "needs torchvision"),
+        (Case(model="torchvision:vgg11"), Facts(cores=2, torchvision=False), "needs torchvision"),
+        (Case(model="resnet18"), LAPTOP, None),
+        (Case(), Facts(cores=2, torchvision=False), None),
         (Case(), Facts(cores=2, backends=()), "this torch has no gloo"),
         (Case(strategy="single"), Facts(cores=2, backends=()), None),
     ],

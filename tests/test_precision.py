@@ -33,6 +33,22 @@ def test_two_levels_that_change_once_are_worth_next_to_nothing() -> None:
     assert median_interval([1.0 + i * 1e-6 for i in range(50)] + [2.0] * 50) is None
 
 
+def test_what_steps_are_worth_by_hand() -> None:
+    # Above and below the median as ++--++--: autocorrelations 1, 1/8, then a negative pair.
+    assert effective_sample_size([2, 2, 1, 1, 2, 2, 1, 1]) == 8 / (2 * (1 + 1 / 8) - 1)
+    # ++++----: 1, 5/8, 2/8, -1/8, then a negative pair.
+    assert effective_sample_size([2, 2, 2, 2, 1, 1, 1, 1]) == 8 / (2 * (14 / 8) - 1)
+    # An outlier is no more above the median than any other.
+    assert effective_sample_size([9e9, 2, 1, 1, 2, 2, 1, 1]) == 6.4
+
+
+def test_many_steps_that_are_worth_a_handful_give_no_interval() -> None:
+    series = [correlated(random.Random(seed), 100, 0.95) for seed in range(60)]
+    few = [each for each in series if 4.1 < effective_sample_size(each) < 6]
+    assert len(few) > 3
+    assert [median_interval(each) for each in few] == [None] * len(few)
+
+
 def coverage(lag_1: float, count: int) -> float:
     hits = runs = 0
     for seed in range(400):
@@ -55,6 +71,15 @@ def test_too_few_steps_give_no_interval() -> None:
     assert median_interval([]) is None
     assert relative_half_width([1.0, 2.0]) is None
     assert relative_half_width([]) is None
+
+
+def test_the_interval_lies_between_two_order_statistics() -> None:
+    """Binomial, as tables have it for 40 independent values: the 14th of them from either end."""
+    low_and_high = [value for i in range(20) for value in (float(i), float(39 - i))]
+    assert effective_sample_size(low_and_high) == 40  # they swing: none repeats the one before
+    assert median_interval(low_and_high) == (13.0, 26.0)
+    assert median_interval([1.0, 6.0, 2.0, 5.0, 3.0, 4.0]) == (1.0, 6.0)
+    assert median_interval([1.0, 5.0, 2.0, 4.0, 3.0]) is None
 
 
 def test_equal_steps_are_known_exactly() -> None:

@@ -92,6 +92,10 @@ def test_gathering_keeps_every_rank_apart() -> None:
     result = gather(4, 1e9, records)
     assert (result.launch, result.step_s) == (4, (0.2, 0.3))
     assert result.fields["parameters"] == 67
+    assert (result.fields["launch"], result.fields["started_unix_s"]) == (4, 1e9)
+    assert (result.fields["median_step_s"], result.fields["steps"]) == (0.25, 2)
+    assert result.fields["slowest_rank"] == [1, 0]
+    assert not [rank for rank in result.fields["ranks"] if "job" in rank or "timed_step_s" in rank]
     assert [rank["step_s"] for rank in result.fields["ranks"]] == [[0.1, 0.3], [0.2, 0.1]]
     assert [rank["median_step_s"] for rank in result.fields["ranks"]] == pytest.approx([0.2, 0.15])
 

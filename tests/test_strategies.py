@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 from bench.case import Case
-from bench.worker.checks import _concatenate, _relative_error, parameters_equal
 from bench.worker.device import CpuDevice, device_for
-from bench.worker.loop import Ranks
 from bench.worker.strategies import (
     NOT_PARALLEL,
     Wrapped,
@@ -20,6 +19,7 @@ from bench.worker.strategies import (
     bytes_of,
     initialise_lazy,
     silence,
+    software,
     trainable,
     wrap,
 )
@@ -41,6 +41,25 @@ def test_dataparallel_on_a_cpu_is_labelled() -> None:
     assert wrapped.label == NOT_PARALLEL == "not parallel: plain module"
     assert isinstance(wrapped.forward, nn.DataParallel)
     assert wrapped.replicas == 1
+
+
+def test_what_dataparallel_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On accelerators: the first so many devices, in the wrapped and in the functional form."""
+    asked: list[dict[str, Any]] = []
+
+    def functional(module: nn.Module, args: tuple[Any, ...], **options: Any) -> Any:
+        asked.append(options)
+        return module(*args)
+
+    monkeypatch.setattr(nn, "DataParallel", lambda module, **options: asked.append(options))
+    monkeypatch.setattr(nn.parallel, "data_parallel", functional)
+    module, device = nn.Linear(2, 2), FakeCuda()
+    wrapped = wrap(module, Case(strategy="dp", device="cuda", world_size=4), device, {})
+    assert (wrapped.module, wrapped.replicas, wrapped.label) == (module, 4, None)
+    wrapped = wrap(module, Case(strategy="data_parallel", device="cuda", world_size=3), device, {})
+    assert (wrapped.module, wrapped.replicas, wrapped.label) == (module, 3, None)
+    assert wrapped.forward(torch.zeros(1, 2)).shape == (1, 2)
+    assert asked == [{"device_ids": [0, 1, 2, 3]}, {"device_ids": [0, 1, 2]}]
 
 
 class FakeCuda(CpuDevice):
@@ -134,6 +153,8 @@ def test_real_ddp_says_what_its_buckets_are_and_can_be_silenced() -> None:
         assert sorted(rebuilt) == [0, 1, 2, 3]
     silence(wrapped.ddp)
     assert wrapped.ddp.broadcast_buffers is False
+    with pytest.raises(RuntimeError, match="register_comm_hook"):
+        silence(wrapped.ddp)  # DDP takes one hook: ours is there
     wrapped.forward(torch.randn(3, 10)).sum().backward()  # still trains
 
 
@@ -184,35 +205,12 @@ def test_lazy_layers_get_their_shapes() -> None:
     assert initialise_lazy(module, (torch.zeros(2, 8),)) is False
 
 
-def test_relative_error_of_gradients() -> None:
-    right = [torch.tensor([3.0, 4.0]), None]
-    assert _relative_error([torch.tensor([3.0, 4.0]), None], right) == 0
-    assert _relative_error([torch.tensor([3.0, 9.0]), None], right) == pytest.approx(1.0)
-    assert _relative_error([None, None], right) == pytest.approx(1.0)
-    assert _relative_error([None], [None]) == 0
-
-
-def test_batches_of_ranks_are_joined_where_they_can_be() -> None:
-    a = ((torch.zeros(2, 3),), torch.zeros(2))
-    b = ((torch.ones(2, 3),), torch.ones(2))
-    joined = _concatenate([a, b])
-    assert joined is not None
-    assert (joined[0][0].shape, joined[1].tolist()) == ((4, 3), [0, 0, 1, 1])
-    assert _concatenate([((None,), a[1]), ((None,), b[1])]) is None
-
-
-def test_one_bit_makes_parameters_unequal(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    ranks = Ranks(1, None)
-    monkeypatch.setattr(ranks, "same_everywhere", lambda number: seen.append(number) or True)
-    module = nn.Linear(4, 4)
-    parameters_equal(module, ranks)
-    parameters_equal(module, ranks)
-    with torch.no_grad():
-        module.weight[0, 0] = torch.nextafter(module.weight[0, 0], torch.tensor(9.0))
-    parameters_equal(module, ranks)
-    assert seen[0] == seen[1] != seen[2]
-    assert all(0 <= number < 2**63 for number in seen)
+def test_software_is_recorded_as_json() -> None:
+    found = software("gloo")
+    assert json.loads(json.dumps(found)) == found
+    assert (found["torch"], found["backend"]) == (torch.__version__, "gloo")
+    if not torch.cuda.is_available():
+        assert found["nccl"] is found["cudnn"] is None
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

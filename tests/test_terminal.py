@@ -35,6 +35,28 @@ def test_without_a_baseline_there_is_no_per_cent() -> None:
     assert "ideal" not in case_line(one, [launch(0.1)], alone=320.0, seconds_left=None)
 
 
+def test_a_label_is_in_the_line_and_one_rank_reduces_nothing() -> None:
+    figures = {"all_reduce_s": 0.012, "overlap_ratio": 0.25, "calls_per_step": 2.0}
+    alone = launch(0.1, communication=figures)
+    alone.fields["label"] = "not parallel: plain module"
+    line = case_line(Case(strategy="dp", batch_size=32), [alone], None, None)
+    assert "not parallel: plain module" in line
+    assert "all-reduce" not in line
+    assert "all-reduce" not in case_line(CASE, [launch(0.1)], None, None)  # not profiled
+
+
+def test_of_all_ranks_and_launches_the_longest_all_reduce_is_told() -> None:
+    def ranks(*seconds: float) -> list[dict[str, Any]]:
+        figures = {"overlap_ratio": None, "calls_per_step": 1.0}
+        return [{"communication": {**figures, "all_reduce_s": each}} for each in seconds]
+
+    launches = [launch(0.1), launch(0.1)]
+    launches[0].fields["ranks"] = ranks(0.001, 0.003)
+    launches[1].fields["ranks"] = ranks(0.002, 0.001)
+    assert "all-reduce 3.00 ms" in case_line(CASE, launches, None, None)
+    assert "hidden" not in case_line(CASE, launches, None, None)
+
+
 def test_more_than_ideal_is_shown_as_it_is() -> None:
     assert "160% of ideal" in case_line(CASE, [launch(0.1)], alone=200.0, seconds_left=None)
 
@@ -48,6 +70,9 @@ def test_the_interval_comes_from_launches() -> None:
 
 def test_one_launch_has_the_interval_of_its_steps_or_none() -> None:
     assert half_width([launch(0.1, (0.1,) * 20)]) == "±0.0%"
+    # 40 swinging steps: the 14th from either end are 4.3 and 5.6, the median is 4.95.
+    times = tuple(t for i in range(20) for t in (3 + i / 10, 3 + (39 - i) / 10))
+    assert half_width([launch(4.95, times)]) == f"±{(5.6 - 4.3) / 2 / 4.95:.1%}" == "±13.1%"
     assert half_width([launch(0.1, (0.1, 0.2))]) == "± ?"
 
 

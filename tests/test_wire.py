@@ -4,6 +4,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -47,6 +48,8 @@ def test_a_rank_that_knows_the_token_is_heard(listener: Listener) -> None:
     assert connection.receive() == {"type": "rank_ready", "rank": 1}
     connection.send({"type": "controller_stop"})
     assert rank.receive() == {"type": "controller_stop"}
+    # An idle rank reads until there is something: no time-out of the greeting is left.
+    assert rank._socket.gettimeout() is connection._socket.gettimeout() is None
 
 
 @pytest.mark.parametrize(
@@ -162,5 +165,8 @@ def test_ready_tells_who_can_be_read() -> None:
     other_here.send({"n": 1})
     assert ready([there, other_there], 5) == [other_there]
     assert ready([there], 0) == []
+    started = time.monotonic()
+    assert ready([there], 0.05) == []
+    assert time.monotonic() - started >= 0.05
     here.send({"n": 2})
     assert ready([there], 5) == [there]
