@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
+import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -52,6 +53,7 @@ class _Part:
     """What one rank has said of the case in flight."""
 
     phase: str = "launch"
+    listens: bool = False
     record: dict[str, Any] | None = None
     failure: Failure | None = None
     failed_at_s: float = 0.0
@@ -129,8 +131,13 @@ class Group:
             int(hello["pid"]),
             connection,
         )
+        if rank.rank in self.ranks:
+            raise LaunchError(
+                f"two processes say they are rank {rank.rank}: look at the launcher's own options"
+            )
         self.ranks[rank.rank] = rank
-        self._pids.add(rank.pid)
+        if rank.host == socket.gethostname():  # a pid of another host names a stranger here
+            self._pids.add(rank.pid)
 
     def run(self, job: dict[str, Any], timeout_s: float) -> list[dict[str, Any]] | Failure:
         """The records of the first ``job["world_size"]`` ranks, in rank order, or the failure."""
@@ -168,9 +175,9 @@ class _Run:
         self._send(0, self._job_of(0))
         if world_size > 1:
             # The others start when rank 0 listens, so that none has to try again.
-            self._until(lambda: self.parts[0].phase != "launch" or self.parts[0].ended, deadline)
+            self._until(lambda: self.parts[0].listens or self.parts[0].ended, deadline)
             for rank in range(1, world_size):
-                if self._any_failed() or self.parts[0].phase == "launch":
+                if self._any_failed() or not self.parts[0].listens:
                     self.parts[rank].ended = True  # it never began
                 else:
                     self._send(rank, self._job_of(rank))
@@ -224,6 +231,7 @@ class _Run:
             part.child = message["pid"]
         elif kind == "rank_rendezvous":
             part.phase = "rendezvous"
+            part.listens = True
             self.job["port"] = message.get("port")
         elif kind == "rank_phase":
             part.phase = message["phase"]

@@ -30,6 +30,8 @@ class FakeRanks:
 
     behave: Behaviour
     silent: tuple[int, ...] = ()
+    host: str = field(default_factory=socket.gethostname)
+    twins: bool = False  # every process says it is rank 0
     stopped: list[list[int]] = field(default_factory=list)
     told_to_stop: list[int] = field(default_factory=list)
     jobs: list[tuple[int, Message]] = field(default_factory=list)
@@ -48,7 +50,13 @@ class FakeRanks:
     def _serve(self, rank: int, address: tuple[str, int], token: str) -> None:
         connection = connect(*address, token)
         connection.send(
-            {"type": "rank_ready", "rank": rank, "local_rank": rank, "host": "h", "pid": 100 + rank}
+            {
+                "type": "rank_ready",
+                "rank": 0 if self.twins else rank,
+                "local_rank": rank,
+                "host": self.host,
+                "pid": 100 + rank,
+            }
         )
         try:
             while True:
@@ -487,3 +495,28 @@ def test_a_step_lasts_as_long_as_its_slowest_rank(launches: Launches, tmp_path: 
     assert isinstance(answer, LaunchResult)
     assert (answer.launch, answer.step_s) == (5, (1.1, 0.3))
     assert answer.fields["parameters"] == 67
+
+
+def test_two_processes_with_one_rank_are_refused() -> None:
+    ranks = FakeRanks(well, twins=True)
+    with pytest.raises(LaunchError, match="two processes say they are rank 0"):
+        Group(ranks, 2, timeout_s=10)
+    assert len(ranks.stopped) == 1
+
+
+def test_a_pid_of_another_host_is_never_killed_here() -> None:
+    ranks = FakeRanks(well, host="elsewhere")
+    Group(ranks, 2, timeout_s=10).stop()
+    assert ranks.stopped == [[]]
+
+
+def test_the_others_start_only_when_rank_0_listens() -> None:
+    def behave(rank: int, connection: Connection, job: Message) -> None:
+        connection.send({"type": "rank_phase", "phase": "init"})  # a phase is no address
+
+    ranks = FakeRanks(behave)
+    group, answer = run(ranks, timeout_s=0.3)
+    assert isinstance(answer, Failure)
+    assert answer.outcome == "timed out"
+    assert [rank for rank, _ in ranks.jobs] == [0]
+    group.stop()
