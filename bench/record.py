@@ -86,9 +86,9 @@ def case_warnings(case: Case, launches: Sequence[LaunchResult], cores: int) -> l
         found.append("parameters differ between ranks after the timed pass")
     if any(check.get("gradients_match") is False for check in checks):
         worst = max(check.get("gradient_relative_error") or 0 for check in checks)
-        found.append(f"gradients differ from those of one process by {worst:.2g} (relative)")
+        found.append(f"gradients do not match those of one process (relative error {worst:.1e})")
     if any(check.get("reduced_bytes_equal_gradient_bytes") is False for check in checks):
-        found.append("bytes reduced in a step are not the bytes of the gradients")
+        found.append("bytes reduced per step are not the bytes of the gradients")
     for launch in launches:
         for rank in launch.fields["ranks"]:
             note = rank.get("communication_note")

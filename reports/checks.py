@@ -79,6 +79,16 @@ def recorded_warnings(result: dict[str, Any], launches: Iterable[dict[str, Any]]
     return _once(found)
 
 
+def said_once(warnings: list[str], failed: list[str]) -> list[str]:
+    """The warnings that do not only repeat, in the benchmark's words, a check that failed."""
+
+    def core(sentence: str) -> str:
+        return sentence.partition(" (")[0].rstrip(".").lower()
+
+    said = {core(sentence) for sentence in failed}
+    return [sentence for sentence in warnings if core(sentence) not in said]
+
+
 def threads_beyond_cores(
     ranks: Iterable[dict[str, Any]], threads: int | None, world_size: int | None, cores: int | None
 ) -> bool | None:

@@ -91,6 +91,7 @@ def cell_row(entry: dict[str, Any], document: dict[str, Any], cores: int | None)
         ranks, row["threads_per_rank"], row["world_size"], cores
     )
     own = bool(table(extra.get("case")))
+    failed = checks.failed_checks(launches)
     row |= {
         "id": text(extra.get("id")) or text(entry.get("name")) or "(no name)",
         "name": text(entry.get("name")),
@@ -101,8 +102,8 @@ def cell_row(entry: dict[str, Any], document: dict[str, Any], cores: int | None)
         "global_batch_size": count(result.get("global_batch_size"))
         or _product(row["world_size"], row["batch_size"]),
         "label": text(result.get("label")),
-        "failed_checks": checks.failed_checks(launches),
-        "warnings": checks.recorded_warnings(result, launches)
+        "failed_checks": failed,
+        "warnings": checks.said_once(checks.recorded_warnings(result, launches), failed)
         + checks.doubts(launches, row["world_size"]),
         # Ours restates what stats.data gives; another suite's is a measurement of its own.
         "throughput_is_stated": not own and "throughput_samples_per_s" in extra,

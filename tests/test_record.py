@@ -114,11 +114,11 @@ def test_many_ranks_are_kept_in_bounded_size() -> None:
         ({"checks": {"parameters_equal": False}}, "parameters differ between ranks"),
         (
             {"checks": {"gradients_match": False, "gradient_relative_error": 0.5}},
-            "gradients differ from those of one process by 0.5",
+            "gradients do not match those of one process (relative error 5.0e-01)",
         ),
         (
             {"checks": {"reduced_bytes_equal_gradient_bytes": False}},
-            "bytes reduced in a step are not the bytes of the gradients",
+            "bytes reduced per step are not the bytes of the gradients",
         ),
         ({"ranks": [{"threads": 1}, {"threads": 2}]}, "different numbers of threads: [1, 2]"),
         (

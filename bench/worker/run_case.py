@@ -108,7 +108,8 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
         module = model.build().train()
         module = device.place(module)
         next_batch, source = _source(job, case, model, device)
-        lazy = strategies.initialise_lazy(module, next_batch()[0])
+        first_args = next_batch()[0]
+        lazy = strategies.initialise_lazy(module, first_args)
     with life.phase("wrap"):
         wrapped = strategies.wrap(module, case, device, model.ddp_kw)
         trained = strategies.trainable(module)
@@ -175,8 +176,6 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
             dist.destroy_process_group()
         del store
 
-    args, _ = next_batch()
-    batch_size = args[0].shape[0] if args and hasattr(args[0], "shape") else case.batch_size
     return {
         "rank": rank,
         "host": socket.gethostname(),
@@ -199,7 +198,9 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
             "reached_precision": None,  # the controller's to say, from the gathered steps
             "parameters": sum(parameter.numel() for parameter in module.parameters()),
             "gradient_bytes": gradient_bytes,
-            "replicas_used": wrapped.replicas_used(batch_size) if wrapped.replicas > 1 else None,
+            "replicas_used": wrapped.replicas_used(_samples(first_args, case))
+            if wrapped.replicas > 1
+            else None,
             "label": wrapped.label if trained else "nothing to train: forward pass only",
             "data_source": source,
             "lazy_layers": lazy,
@@ -210,6 +211,11 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
             "checkpoint": saved,
         },
     }
+
+
+def _samples(args: tuple[Any, ...], case: Case) -> int:
+    """How many samples the strategy has to divide, as its inputs show it."""
+    return args[0].shape[0] if isinstance(args[0], torch.Tensor) else case.global_batch_size
 
 
 def _take_place(job: dict[str, Any]) -> None:

@@ -189,3 +189,19 @@ def test_all_reduce_is_shown_rank_by_rank(written: Written) -> None:
     assert late["hidden_s"] + late["exposed_s"] == pytest.approx(0.022, rel=0.02)
     table = {row["id"]: row for row in rows(tables.all_reduce)}
     assert table["ddp-resnet18-w2"]["waited_for"] == 1
+
+
+def test_a_failed_check_is_said_once(written: Written) -> None:
+    """The benchmark's own warning and the page's sentence are about the same thing."""
+    checks = {"parameters_equal": False, "reduced_bytes_equal_gradient_bytes": False}
+    warnings = [
+        "parameters differ between ranks after the timed pass",
+        "bytes reduced per step are not the bytes of the gradients",
+        "something else",
+    ]
+    fields = case(world_size=2)
+    launch = {"checks": checks | {"notes": []}}
+    tables = made(written, entry(fields, 0.1, warnings=warnings, launch_changes=launch))
+    (row,) = rows(tables.cells)
+    assert len(row["failed_checks"]) == 2
+    assert row["warnings"] == ["something else"]

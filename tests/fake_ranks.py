@@ -1,0 +1,100 @@
+"""Ranks that speak the protocol over real sockets and know no torch."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.wire import Connection, Message, WireError, connect
+
+Behaviour = Callable[[int, Connection, Message], None]
+#: What gloo says on the ranks that did not cause it.
+CLOSED = "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:4242"
+
+
+@dataclass
+class FakeRanks:
+    """Stands in for torchrun: every rank is a thread with a connection of its own."""
+
+    behave: Behaviour
+    silent: tuple[int, ...] = ()
+    host: str = field(default_factory=socket.gethostname)
+    twins: bool = False  # every process says it is rank 0
+    stopped: list[list[int]] = field(default_factory=list)
+    told_to_stop: list[int] = field(default_factory=list)
+    jobs: list[tuple[int, Message]] = field(default_factory=list)
+    aborted: list[int] = field(default_factory=list)
+    deaf: bool = False  # to controller_abort
+    all_told: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def __call__(self, world_size: int, address: tuple[str, int], token: str) -> FakeRanks:
+        for rank in range(world_size):
+            if rank not in self.silent:
+                threading.Thread(
+                    target=self._serve, args=(rank, address, token), daemon=True
+                ).start()
+        return self
+
+    def _serve(self, rank: int, address: tuple[str, int], token: str) -> None:
+        connection = connect(*address, token)
+        connection.send(
+            {
+                "type": "rank_ready",
+                "rank": 0 if self.twins else rank,
+                "local_rank": rank,
+                "host": self.host,
+                "pid": 100 + rank,
+            }
+        )
+        try:
+            while True:
+                message = connection.receive()
+                if message["type"] == "controller_run":
+                    self.jobs.append((rank, message["job"]))
+                    self.behave(rank, connection, message["job"])
+                elif message["type"] == "controller_abort":
+                    self.aborted.append(rank)
+                    if not self.deaf:
+                        ended(connection, exit_code=None, signal="SIGKILL")
+                else:
+                    assert message["type"] == "controller_stop"
+                    self.told_to_stop.append(rank)
+                    self.all_told.release()
+                    return
+        except WireError:
+            return
+
+    def problem(self) -> str | None:
+        return None
+
+    def output_tail(self) -> str:
+        return "what the ranks printed"
+
+    def stop(self, pids: Iterable[int]) -> None:
+        self.stopped.append(sorted(pids))
+
+
+def ended(connection: Connection, **how: Any) -> None:
+    connection.send({"type": "rank_child_ended", "exit_code": 0, "signal": None, **how})
+
+
+def rendezvous(rank: int, connection: Connection) -> None:
+    connection.send({"type": "rank_forked", "pid": 1})
+    if rank == 0:
+        connection.send({"type": "rank_rendezvous", "port": 4242})
+
+
+def well(rank: int, connection: Connection, job: Message) -> None:
+    rendezvous(rank, connection)
+    connection.send({"type": "rank_done", "record": {"rank": rank, "port": job["port"]}})
+    ended(connection)
+
+
+def failing(rank: int, connection: Connection, phase: str, type_: str, message: str) -> None:
+    connection.send({"type": "rank_phase", "phase": phase})
+    failure = {"rank": rank, "phase": phase, "type": type_, "message": message, "step": 3}
+    connection.send({"type": "rank_failed", "failure": failure})
+    ended(connection, exit_code=1)
