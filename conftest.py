@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from bench.case import Case
+from bench.journal import require_room
 from bench.matrix import BENCHMARKS
 from bench.record import ReplayTimer, case_warnings, extra_info, replay
 from bench.result import Failure, LaunchResult
@@ -24,6 +27,7 @@ BENCH = Path(__file__).parent / "bench"
 SESSION = pytest.StashKey[Session]()
 TIMER = pytest.StashKey[ReplayTimer]()
 CASE = pytest.StashKey[Case]()
+PUT_ELSEWHERE = pytest.StashKey[Path]()
 OUR_LINE_IN = pytest.StashKey[Any]()
 
 
@@ -68,9 +72,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add(
         "--case-timeout",
         type=float,
-        default=defaults.case_timeout_s,
+        default=None,
         metavar="SECONDS",
-        help="after this a case is given up",
+        help="after this a launch of a case is given up, and after a share of it each of its "
+        "phases (default: 600 and five times its share of --max-seconds)",
+    )
+    add(
+        "--launch-timeout",
+        type=float,
+        default=defaults.launch_timeout_s,
+        metavar="SECONDS",
+        help="ranks that take longer to start are given up",
+    )
+    add(
+        "--resume",
+        action="store_true",
+        help="go on with the journal of a run into the same --benchmark-json: measure only what "
+        "it has no good result for",
+    )
+    add("--master-addr", default=defaults.master_addr, metavar="HOST", help="where rank 0 listens")
+    add(
+        "--master-port",
+        type=int,
+        default=defaults.master_port,
+        metavar="PORT",
+        help="and on which port (default: one the system gives, new for every case)",
     )
     add("--data-root", default=None, metavar="FOLDER", help="where CIFAR10 is (data=loader)")
     add("--download", action="store_true", help="fetch CIFAR10 into --data-root")
@@ -93,12 +119,16 @@ def pytest_collection(session: pytest.Session) -> None:
         settings = Settings.from_pytest(config, sys.executable)
         if config.getoption("benchmark_disable") and not config.getoption("benchmark_enable"):
             settings = settings.one_step()
-        if settings.json_path is not None:
-            settings.json_path.parent.mkdir(parents=True, exist_ok=True)
         command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
-        config.stash[SESSION] = prepared = Session.prepare(settings, command)
-    except (ValueError, OSError) as error:
+        prepared = Session.prepare(settings, command)
+        if not config.option.collectonly:
+            prepared.claim()
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else "the results cannot be written: "
+        raise pytest.UsageError(f"{where}{error.strerror}") from None
+    except ValueError as error:
         raise pytest.UsageError(str(error)) from None
+    config.stash[SESSION] = prepared
     config.addinivalue_line("filterwarnings", "ignore:Benchmark fixture was not used at all")
     for word in sorted(
         {
@@ -142,25 +172,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: _benchmark_of(item) if CASE in item.stash else -1)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> None:
-    """All launches but the last run before the first item; the items are the last one."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
+    """All launches but the last run before the first item; the items are the last one.
+
+    After a Ctrl-C the items still run, to hand over what has been measured, and measure nothing.
+    """
     config = session.config
     prepared = config.stash.get(SESSION, None)
     if prepared is None or config.option.collectonly or config.getoption("benchmark_skip"):
-        return
+        return (yield)
     cases = [
         item.stash[CASE]
         for item in session.items
         if CASE in item.stash and not prepared.why_not(item.stash[CASE])
     ]
     if not cases:
-        return
+        return (yield)
 
     def report(case: Case, launch: int, answer: LaunchResult | Failure) -> None:
         _say(config, launch_line(case, launch, prepared.settings.launches, answer))
 
-    prepared.open(cases, report).earlier_launches()
+    sweep = prepared.open(cases, report, functools.partial(_say, config))
+    with sweep.interrupt.listening():
+        sweep.earlier_launches()
+        result = yield
+    if sweep.interrupt.asked:
+        raise KeyboardInterrupt("the sweep was interrupted; --resume goes on with it")
+    return result
 
 
 @pytest.fixture
@@ -181,11 +220,18 @@ def measure(
             if pytestconfig.get_verbosity() > 0 and answer.traceback:
                 sentence += "\n" + answer.traceback
             pytest.fail(sentence, pytrace=False)
+        if not answer:
+            pytest.skip("the sweep was interrupted before this cell was measured")
         if benchmark.disabled:
             benchmark.pedantic(lambda: None)
             _say(pytestconfig, f"{case.id:<44}  one step ran; nothing measured", request.node)
             return
         warnings = case_warnings(case, answer, session.facts.cores)
+        if len(answer) < session.settings.launches:
+            warnings.append(
+                f"only {len(answer)} of {session.settings.launches} launches: the sweep was "
+                "interrupted"
+            )
         benchmark.extra_info.update(extra_info(case, answer, warnings))
         replay(benchmark, request.node.stash[TIMER], answer)
         line = case_line(case, answer, session.alone(case), session.sweep.seconds_left())
@@ -249,26 +295,54 @@ def pytest_benchmark_update_json(
     output_json["benchmarks"] = [
         entry for entry in entries if session.is_good(entry["extra_info"].get("id"))
     ]
+    if session.settings.json_path is not None:
+        # Without room there, half a file would stand in the place of an older whole one.
+        config._benchmarksession.json = _place_for(config, output_json)  # type: ignore[attr-defined]
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
     """pytest-benchmark writes no file when nothing was measured: then the outcomes would be lost,
     and a file of an earlier run would stand there as if it were this one's."""
-    prepared = session.config.stash.get(SESSION, None)
-    if prepared is None or prepared.settings.json_path is None or not prepared.outcomes:
-        return
-    if session.config.getoption("benchmark_disable") or prepared.has_good:
-        return
-    document = {"machine_info": {}, "benchmarks": [], "lockstep": prepared.record()}
-    prepared.settings.json_path.write_text(json.dumps(document, allow_nan=False, indent=4))
+    config = session.config
+    prepared = config.stash.get(SESSION, None)
+    if prepared is None:
+        return (yield)
+    nothing_good = bool(prepared.outcomes) and not prepared.has_good
+    if (
+        nothing_good
+        and prepared.settings.json_path is not None
+        and not config.getoption("benchmark_disable")
+    ):
+        document = {"machine_info": {}, "benchmarks": [], "lockstep": prepared.record()}
+        path = _place_for(config, document)
+        path.write_text(json.dumps(document, allow_nan=False, indent=4))
+    journal_is_whole = prepared.finish(functools.partial(_say, config))
+    result = yield
+    if session.exitstatus == 0 and not (journal_is_whole and PUT_ELSEWHERE not in config.stash):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    return result
+
+
+def _place_for(config: pytest.Config, document: dict[str, Any]) -> Path:
+    """The JSON's own path, or another where that has no room."""
+    path = config.stash[SESSION].settings.json_path
+    assert path is not None
+    try:
+        require_room(path, len(json.dumps(document, indent=4)))
+        return path
+    except OSError as error:
+        other = Path(tempfile.mkdtemp(prefix="lockstep-kept-")) / path.name
+        _say(config, f"{path}: {error.strerror}; the results are written to {other} instead")
+        config.stash[PUT_ELSEWHERE] = other
+        return other
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     session = config.stash.get(SESSION, None)
     if session is None or session.sweep is None:
         return
-    path = session.settings.json_path
+    path = config.stash.get(PUT_ELSEWHERE, session.settings.json_path)
     if path is not None and path.exists():
         terminalreporter.write_line(f"journal: {session.settings.journal_path}")
         terminalreporter.write_line(f"page:    python -m reports html {path} -o report.html")

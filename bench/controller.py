@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from bench.case import Case
+from bench.deadlines import Limits
 from bench.group import Group
 from bench.launch import Launched, LaunchError, start_ranks
 from bench.precision import relative_half_width
 from bench.ranks import from_outline, match_collectives
 from bench.result import Failure, LaunchResult, gather
 from bench.settings import Settings
+
+#: A launch that takes its time to fail must not do so for every cell of a matrix.
+_MOST_FAILED_LAUNCHES = 2
 
 
 class Controller:
@@ -28,6 +33,16 @@ class Controller:
         self._folder = folder
         self._group: Group | None = None
         self._key: tuple[str, str, int] | None = None
+        self._limits = Limits(
+            settings.case_limit_s,
+            settings.min_steps,
+            settings.warm_up_steps,
+            settings.max_seconds_per_launch,
+        )
+        #: By interpreter and launcher: why the last launches failed, one after another.
+        self._failed_launches: dict[tuple[str, str], list[str]] = {}
+        #: Strangers' connections that were turned away, by reason.
+        self.dropped: Counter[str] = Counter()
 
     def run(self, case: Case, launch: int, world_size: int) -> LaunchResult | Failure:
         """Measure one case. ``world_size``: ranks to start, if new ranks are needed."""
@@ -36,25 +51,44 @@ class Controller:
             group = self._group_for(case, launch, max(world_size, case.processes))
         except LaunchError as error:
             return Failure(phase="launch", message=str(error), type="LaunchError")
-        with tempfile.TemporaryDirectory(prefix="store-", dir=self._folder) as folder:
-            answer = group.run(self._job(case, folder), self._settings.case_timeout_s)
+        try:
+            with tempfile.TemporaryDirectory(prefix="store-", dir=self._folder) as folder:
+                answer = group.run(self._job(case, folder), self._limits)
+        except OSError as error:
+            return Failure(phase="launch", message=f"the sweep's own folder: {error}")
+        except BaseException:  # interrupted in the middle of a case: these ranks are of no use
+            self.stop()
+            raise
         if group.broken or self._settings.isolation == "launch":
             self.stop()
         if isinstance(answer, Failure):
             return answer
-        return self._gather(launch, started_unix_s, answer)
+        try:
+            return self._gather(launch, started_unix_s, answer)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            return Failure(
+                phase="teardown",
+                message=f"the ranks' records do not fit together: {error!r}",
+                type=type(error).__name__,
+            )
 
     def stop(self) -> None:
-        if self._group is not None:
-            self._group.stop()
-        self._group = self._key = None
+        group, self._group, self._key = self._group, None, None
+        if group is not None:
+            self.dropped += group.dropped
+            group.stop()
 
     def _group_for(self, case: Case, launch: int, world_size: int) -> Group:
         key = (case.torch, case.launcher, launch)
         if self._group is not None and (
-            key != self._key or self._group.world_size < case.processes
+            key != self._key
+            or self._group.world_size < case.processes
+            or self._group.problem() is not None  # lost while idle: no fault of the next case
         ):
             self.stop()
+        failed = self._failed_launches.get(key[:2], [])
+        if len(failed) >= _MOST_FAILED_LAUNCHES:
+            raise LaunchError(f"not tried again after {len(failed)} launches failed: {failed[-1]}")
         if self._group is None:
 
             def start(world_size: int, address: tuple[str, int], token: str) -> Launched:
@@ -68,7 +102,12 @@ class Controller:
                     self._folder / "ranks.log",
                 )
 
-            self._group = Group(start, world_size, self._settings.launch_timeout_s)
+            try:
+                self._group = Group(start, world_size, self._settings.launch_timeout_s)
+            except LaunchError as error:
+                self._failed_launches.setdefault(key[:2], []).append(str(error))
+                raise
+            self._failed_launches.pop(key[:2], None)
             self._key = key
         return self._group
 
@@ -84,11 +123,12 @@ class Controller:
             "max_seconds": settings.max_seconds_per_launch,
             "profiled_steps": settings.profiled_steps,
             "passes": list(settings.passes),
-            "timeout_s": settings.case_timeout_s,
+            # torch's own limit only takes over where nobody is left to watch ours.
+            "timeout_s": settings.case_limit_s + 60,
             "data_root": settings.data_root,
             "download": settings.download,
-            "host": "127.0.0.1",
-            "port": None,
+            "host": settings.master_addr,
+            "port": settings.master_port or None,
             "store_file": str(Path(folder) / "store"),
         }
 

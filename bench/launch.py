@@ -6,10 +6,12 @@ import contextlib
 import json
 import os
 import re
+import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +33,8 @@ _PLACE_VARIABLES = re.compile(
 _MONITOR_INTERVAL_S = 30
 #: What is told to end gets this long, before it is killed.
 _GRACE_S = 3.0
+#: Holds, in every process of a launch, which launch that is.
+MARK_VARIABLE = "LOCKSTEP_LAUNCH"
 
 
 class LaunchError(Exception):
@@ -43,8 +47,14 @@ class Launched(Protocol):
     def problem(self) -> str | None:
         """Why they will not come, once the launcher has ended; None while it runs."""
 
-    def stop(self, pids: Iterable[int]) -> None:
-        """End the launcher, all its descendants and ``pids``, for certain."""
+    def watch(self, pid: int) -> None:
+        """A process of this launch, of this host: to be gone after ``stop``."""
+
+    def state_of(self, pid: int) -> str | None:
+        """In a word what a process of this host is doing; None when that is not known."""
+
+    def stop(self) -> None:
+        """End the launcher, all its descendants and what was watched, for certain."""
 
     def output_tail(self) -> str:
         """The last lines that launcher and ranks printed."""
@@ -56,12 +66,17 @@ class LaunchedProcess:
 
     process: subprocess.Popen[bytes]
     log: Path
+    #: In the environment of every process of this launch, whoever its parent is by now.
+    mark: str = ""
+    # A pid is only a number: psutil remembers since when the process has had it.
+    _watched: dict[int, psutil.Process] = field(default_factory=dict)
 
     def problem(self) -> str | None:
         code = self.process.poll()
         if code is None:
             return None
-        return f"the launcher ended with exit status {code}: {last_line(self.output_tail())}"
+        how = f"with exit status {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+        return f"the launcher ended {how}: {last_line(self.output_tail())}"
 
     def output_tail(self, most_bytes: int = 20_000) -> str:
         try:
@@ -71,14 +86,27 @@ class LaunchedProcess:
         except OSError:
             return ""
 
-    def stop(self, pids: Iterable[int]) -> None:
-        ours = {*_with_descendants(self.process.pid), *_processes(pids)}
-        for pid in list(ours):
-            ours |= set(_with_descendants(pid.pid))
+    def watch(self, pid: int) -> None:
+        with contextlib.suppress(psutil.Error):
+            self._watched[pid] = psutil.Process(pid)
+
+    def state_of(self, pid: int) -> str | None:
+        try:
+            return str(self._watched[pid].status())
+        except (KeyError, psutil.Error):
+            return None
+
+    def stop(self) -> None:
+        ours = set(_with_descendants(self.process.pid))
+        for watched in self._watched.values():
+            if watched.is_running():  # and not another process that got the same pid
+                ours |= set(_with_descendants(watched.pid))
         if self.process.poll() is None:
             self.process.terminate()
         # torchrun's workers sit in sessions of their own: killing its group would miss them.
         _, alive = psutil.wait_procs(ours, timeout=_GRACE_S)
+        # What was orphaned on the way has no parent of ours any more, but still the mark.
+        alive += [process for process in _marked(self.mark) if process not in alive]
         for process in alive:
             _kill(process)
         psutil.wait_procs(alive, timeout=5)
@@ -132,7 +160,9 @@ def start_ranks(
         ]
     else:
         command = [python, *worker, "--spawn", str(world_size)]
-    environment = clean_environment(os.environ, threads) | {TOKEN_VARIABLE: token}
+    mark = secrets.token_hex(8)
+    environment = clean_environment(os.environ, threads)
+    environment |= {TOKEN_VARIABLE: token, MARK_VARIABLE: mark}
     with open(log, "ab") as output:
         try:
             process = subprocess.Popen(
@@ -146,7 +176,7 @@ def start_ranks(
             )
         except OSError as error:
             raise LaunchError(f"cannot start {python}: {error.strerror}") from None
-    return LaunchedProcess(process, log)
+    return LaunchedProcess(process, log, mark)
 
 
 def clean_environment(environment: Mapping[str, str], threads: int | None) -> dict[str, str]:
@@ -171,11 +201,13 @@ def last_line(text: str) -> str:
     return lines[-1] if lines else "it printed nothing"
 
 
-def _processes(pids: Iterable[int]) -> list[psutil.Process]:
+def _marked(mark: str) -> list[psutil.Process]:
+    """Processes of this user, on this host, with this mark in their environment."""
     found = []
-    for pid in pids:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            found.append(psutil.Process(pid))
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if mark and process.environ().get(MARK_VARIABLE) == mark:
+                found.append(process)
     return found
 
 

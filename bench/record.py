@@ -1,4 +1,4 @@
-"""Result -> pytest-benchmark rounds, extra_info, journal.
+"""Result -> pytest-benchmark rounds and extra_info.
 
 A round of pytest-benchmark is one timed step, and its time is the slowest rank's. The numbers are
 handed over through the documented ``timer`` option: ``ReplayTimer`` answers 0 when a round
@@ -7,15 +7,12 @@ begins and the measured time when it ends, so that the difference is the measure
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from bench.case import Case
-from bench.result import SCHEMA, Failure, LaunchResult
+from bench.result import LaunchResult
 
 
 class ReplayTimer:
@@ -101,38 +98,3 @@ def case_warnings(case: Case, launches: Sequence[LaunchResult], cores: int) -> l
     if len(threads_seen) > 1:
         found.append(f"ranks had different numbers of threads: {sorted(threads_seen)}")
     return found
-
-
-class Journal:
-    """Everything that was measured, a line as soon as it was: a killed run loses the case in
-    flight and nothing else."""
-
-    def __init__(self, path: Path | None) -> None:
-        """Begins a new file at ``path``; without a path nothing is kept. Raises OSError."""
-        self._path = path
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("")
-
-    def header(self, **fields: Any) -> None:
-        self._write({"type": "header", "schema": SCHEMA, **fields})
-
-    def append(self, case: Case, launch: int, answer: LaunchResult | Failure) -> None:
-        kind = "failure" if isinstance(answer, Failure) else "launch_result"
-        self._write(
-            {
-                "type": kind,
-                "id": case.id,
-                "case": case.to_dict(),
-                "launch": launch,
-                kind: answer.to_dict(),
-            }
-        )
-
-    def _write(self, entry: dict[str, Any]) -> None:
-        if self._path is None:
-            return
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry, allow_nan=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())

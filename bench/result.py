@@ -31,9 +31,16 @@ PHASES = (
     "teardown",
 )
 
+#: Those in which there are steps, so that a failure may name one.
+STEPPING = ("warm-up", "timed", "profiled", "no-communication")
+
 #: Step times of every rank are kept up to this many numbers a launch; above it the slowest rank's
 #: times, and every rank's median, remain.
 MOST_STEP_TIMES = 20_000
+
+
+#: Types of failures that are no exception of a rank's: the sentence needs no such word.
+OUR_TYPES = ("Error", "Crash", "TimeOut", "LaunchError")
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,11 @@ class Failure:
     def sentence(self, case_id: str, rerun: str = "") -> str:
         """One line: which rank, phase and step of which case, why, and what to do next."""
         who = f"rank {self.rank}" if self.rank is not None else "the job"
+        if self.outcome == "out of memory":
+            who += " ran"
         where = f"{self.phase} step {self.step}" if self.step is not None else self.phase
         first_line = (self.message.strip().splitlines() or ["no message"])[0]
-        cause = first_line if self.type == "Error" else f"{self.type}: {first_line}"
+        cause = first_line if self.type in OUR_TYPES else f"{self.type}: {first_line}"
         line = f"{who} {self.outcome} in {where} of {case_id}: {cause}"
         return f"{line}; rerun it with {rerun}" if rerun else line
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import machine, matrix
+from bench import journal, machine, matrix
 from bench.case import Case
 from bench.controller import Controller
+from bench.journal import Journal, Recorded
 from bench.launch import LaunchError, probe
 from bench.matrix import Facts, MatrixError
-from bench.record import Journal
 from bench.result import SCHEMA, VERSION, Failure, LaunchResult
 from bench.settings import Settings
 from bench.sweep import Report, Sweep
@@ -32,8 +33,14 @@ class Session:
     threads_per_rank: int
     machine: dict[str, Any]
     before: dict[str, Any]
+    #: By model that is a file of the user's: a digest of it.
+    definitions: dict[str, str | None] = field(default_factory=dict)
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: What happened on the way that a reader must know, one sentence each.
+    notes: list[str] = field(default_factory=list)
+    recorded: Recorded | None = None
     sweep: Sweep | None = None
+    controller: Controller | None = None
     _folder: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
@@ -81,24 +88,89 @@ class Session:
             threads_per_rank=matrix.threads_per_rank(runnable, facts.cores),
             machine=machine.describe() | described,
             before=machine.state(),
+            definitions={name: about["sha256"] for name, about in found["models"].items()},
         )
 
     def why_not(self, case: Case) -> str | None:
         return matrix.why_not(case, self.facts)
 
-    def open(self, cases: list[Case], report: Report) -> Sweep:
+    def claim(self) -> None:
+        """Find out before anything is measured whether results can be written, and read what an
+        earlier run has left to go on from.
+
+        Raises ValueError or OSError, in one line.
+        """
+        path, json_path = self.settings.journal_path, self.settings.json_path
+        if path is None or json_path is None:
+            return
+        launches = sum(map(len, self.cells.values())) * self.settings.launches
+        for file in (json_path, path):
+            journal.claim(file, launches)
+        if not self.settings.resume or not path.exists() or not path.stat().st_size:
+            return  # nothing to go on from: a new run
+        self.recorded = journal.read(path)
+        differences = journal.differences(self.recorded.header, self._header())
+        if differences:
+            raise ValueError(
+                f"--resume: {path} was measured under other conditions: {'; '.join(differences)}. "
+                "Measure anew without --resume, or into another file"
+            )
+        if journal.rebooted(self.recorded.header, self._header()):
+            self.notes.append("the machine was started anew between the parts of this run")
+
+    def open(self, cases: list[Case], report: Report, say: Callable[[str], None]) -> Sweep:
         """Ready to measure exactly these cases."""
         self._folder = tempfile.TemporaryDirectory(prefix="lockstep-")
-        journal = Journal(self.settings.journal_path)
-        journal.header(version=VERSION, settings=self._settings(), machine=self.machine)
+        kept = Journal(self.settings.journal_path, say)
+        found: dict[str, dict[int, LaunchResult]] = {}
+        if self.recorded is None:
+            kept.begin(self._header())
+        else:
+            found, warnings = journal.usable(self.recorded, cases, self.definitions)
+            self.notes += [*self.recorded.warnings, *warnings]
+            kept.go_on(self._header())
+            self.notes.append(
+                f"{sum(map(len, found.values()))} launches of {len(found)} cells were taken from "
+                f"{self.settings.journal_path}"
+            )
+        for note in self.notes:
+            say(note)
         controller = Controller(
             self.settings,
             {label: found["executable"] for label, found in self.interpreters.items()},
             self.threads_per_rank,
             Path(self._folder.name),
         )
-        self.sweep = Sweep(controller, journal, self.settings.launches, cases, report)
+        self.controller = controller
+        self.sweep = Sweep(
+            controller,
+            kept,
+            self.settings.launches,
+            cases,
+            report,
+            answers={case_id: dict(answers) for case_id, answers in found.items()},
+            definitions=self.definitions,
+        )
         return self.sweep
+
+    def finish(self, say: Callable[[str], None]) -> bool:
+        """The last chance for lines the disk refused; whether the journal holds everything."""
+        if self.sweep is None:
+            return True
+        lost = self.sweep.journal.end(self.sweep.complete)
+        if not lost:
+            return True
+        refuge = Path(tempfile.mkdtemp(prefix="lockstep-kept-")) / "rest.journal.jsonl"
+        try:
+            self.sweep.journal.save_pending(refuge)
+        except OSError as error:
+            say(f"{lost} lines of the journal could be written nowhere ({error})")
+            return False
+        say(
+            f"{lost} lines of the journal could not be written to {self.settings.journal_path} "
+            f"and are in {refuge}: append them to it before you --resume"
+        )
+        return False
 
     def close(self) -> None:
         if self.sweep is not None:
@@ -112,8 +184,7 @@ class Session:
         baseline = _one_rank(case)
         if self.sweep is None or baseline not in self.sweep.cells:
             return None
-        answers = self.sweep.answers.get(baseline.id, [])
-        launches = [answer for answer in answers if isinstance(answer, LaunchResult)]
+        launches = self.sweep.good(baseline)
         if len(launches) < self.settings.launches:
             return None
         return throughput(baseline, launches)
@@ -149,14 +220,33 @@ class Session:
             "state": {"before": self.before, "after": machine.state()},
             "interpreters": self.interpreters,
             "outcomes": list(self.outcomes.values()),
-            "warnings": machine.warnings(
-                self.machine,
-                self.before,
-                gpus=self.facts.gpus,
-                launches=self.settings.launches,
-                largest_world_size=largest,
-                threads_per_rank=self.threads_per_rank,
-            ),
+            "warnings": [
+                *machine.warnings(
+                    self.machine,
+                    self.before,
+                    gpus=self.facts.gpus,
+                    launches=self.settings.launches,
+                    largest_world_size=largest,
+                    threads_per_rank=self.threads_per_rank,
+                ),
+                *self.notes,
+                *self._dropped(),
+            ],
+        }
+
+    def _dropped(self) -> list[str]:
+        if self.controller is None or not self.controller.dropped:
+            return []
+        reasons = ", ".join(f"{n} {reason}" for reason, n in self.controller.dropped.items())
+        return [f"connections of strangers were turned away: {reasons}"]
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "settings": self._settings(),
+            "machine": self.machine,
+            "interpreters": self.interpreters,
         }
 
     def _largest_world_size(self) -> int:
@@ -176,6 +266,8 @@ class Session:
             "profiled_steps": settings.profiled_steps,
             "passes": list(settings.passes),
             "isolation": settings.isolation,
+            "case_timeout_s": settings.case_limit_s,
+            "launch_timeout_s": settings.launch_timeout_s,
             "seed": 0,
             "threads_per_rank": self.threads_per_rank,
             "largest_world_size": self._largest_world_size(),

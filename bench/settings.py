@@ -25,8 +25,11 @@ class Settings:
     profiled_steps: int = 5
     passes: tuple[str, ...] = ALL_PASSES
     isolation: str = "fork"
-    case_timeout_s: float = 600.0
+    case_timeout_s: float | None = None
     launch_timeout_s: float = 180.0
+    master_addr: str = "127.0.0.1"
+    master_port: int = 0
+    resume: bool = False
     data_root: str | None = None
     download: bool = False
     python: str = ""
@@ -54,6 +57,10 @@ class Settings:
             passes=("timed", *(name for name in passes if name != "timed")),
             isolation=option("--isolation"),
             case_timeout_s=option("--case-timeout"),
+            launch_timeout_s=option("--launch-timeout"),
+            master_addr=option("--master-addr"),
+            master_port=option("--master-port"),
+            resume=option("--resume"),
             data_root=option("--data-root"),
             download=option("--download"),
             python=python,
@@ -62,11 +69,22 @@ class Settings:
         for name in ("launches", "min_steps", "warm_up_steps"):
             if getattr(settings, name) < 1:
                 raise ValueError(f"--{name.replace('_', '-')} must be at least 1")
-        for name in ("precision", "max_seconds", "case_timeout_s"):
-            if not 0 < getattr(settings, name) < math.inf:  # nor nan
+        for name in ("precision", "max_seconds", "case_timeout_s", "launch_timeout_s"):
+            value = getattr(settings, name)
+            if value is not None and not 0 < value < math.inf:  # nor nan
                 raise ValueError(
                     f"--{name.removesuffix('_s').replace('_', '-')} must be above 0, and finite"
                 )
+        if settings.case_limit_s < settings.max_seconds_per_launch:
+            raise ValueError(
+                f"--case-timeout {settings.case_limit_s:g} is less than the "
+                f"{settings.max_seconds_per_launch:g} s of timed steps a launch may take "
+                "(--max-seconds over --launches)"
+            )
+        if not 0 <= settings.master_port < 65536:
+            raise ValueError("--master-port must lie between 0 (any free port) and 65535")
+        if settings.resume and settings.json_path is None:
+            raise ValueError("--resume needs the --benchmark-json of the run it goes on with")
         return settings
 
     def one_step(self) -> Settings:
@@ -79,6 +97,13 @@ class Settings:
     def max_seconds_per_launch(self) -> float:
         """``max_seconds`` is a case's budget for timed steps over all launches."""
         return self.max_seconds / self.launches
+
+    @property
+    def case_limit_s(self) -> float:
+        """How long one case may take in one launch: ten minutes beside its timed steps."""
+        if self.case_timeout_s is not None:
+            return self.case_timeout_s
+        return 600.0 + 5 * self.max_seconds_per_launch
 
     @property
     def journal_path(self) -> Path | None:

@@ -1,18 +1,22 @@
 """JSON lines over an authenticated socket: the whole protocol between controller and ranks.
 
-A rank connects and sends one line ``{"token": ...}``. The controller compares it in constant time
-before it reads anything else, and closes the connection without an answer when it differs. After
-that both sides send one JSON object a line; ``type`` names the sender and what it says:
+A rank connects and sends one line that holds the token. The controller compares the line's bytes
+in constant time before it reads anything else, and closes the connection without an answer when
+they differ, are too many or do not come in time. After that both sides send one JSON object a
+line; ``type`` names the sender and what it says:
 
 ====================  =========================================================================
-rank_ready            a rank waits for work: rank, local_rank, host, pid
+rank_ready            a rank waits for work: rank, local_rank, world_size, host, pid
 controller_run        run a case: ``job``
 rank_forked           the case's child has started: pid
 rank_rendezvous       rank 0's child listens: host and port (or nothing, for a file store)
 rank_phase            the child enters a phase
 rank_done             the child's record
 rank_failed           the child's failure
-rank_child_ended      the child is gone: exit code or signal; always the last word on a case
+rank_stuck            what the child is at: state, stacks, step, collectives
+rank_child_ended      the child is gone: exit code or signal, step, output; always the last word
+                      on a case
+controller_ask        say what the child is at
 controller_abort      kill the child
 controller_stop       no more work: end
 ====================  =========================================================================
@@ -22,18 +26,22 @@ Nothing is ever unpickled, and a line has a size limit.
 
 from __future__ import annotations
 
+import collections
 import hmac
 import json
 import select
 import socket
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 TOKEN_VARIABLE = "LOCKSTEP_TOKEN"
 #: Begins the one line of bench/worker/probe.py: some builds print to standard output on import.
 PROBE_MARK = "lockstep-probe "
 LARGEST_LINE = 64 * 1024 * 1024
-LARGEST_HELLO = 4096
+#: A stranger has this long to say the token, and this many may be at the door at once.
+PATIENCE_S = 5.0
+MOST_STRANGERS = 64
 _CHUNK = 1 << 16
 
 Message = dict[str, Any]
@@ -91,7 +99,7 @@ class Connection:
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         try:
-            message = json.loads(line)
+            message = json.loads(line, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise WireError(f"not JSON: {error}") from None
         if not isinstance(message, dict):
@@ -108,16 +116,48 @@ def connect(host: str, port: int, token: str, timeout_s: float = 30.0) -> Connec
     sock.settimeout(None)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection = Connection(sock)
-    connection.send({"token": token})
+    connection.send_line(_hello(token))
     return connection
 
 
-class Listener:
-    """The controller's side: accepts ranks that know the token, drops everyone else."""
+def _hello(token: str) -> bytes:
+    return json.dumps({"token": token}).encode() + b"\n"
 
-    def __init__(self, token: str, host: str = "127.0.0.1") -> None:
-        self._token = token.encode()
+
+class Stranger:
+    """Someone who has connected and has not yet said the token."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self.socket = sock
+        self.deadline = deadline
+        self.said = b""
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+
+class Listener:
+    """The controller's side: lets in ranks that know the token and drops everyone else.
+
+    Nothing here waits: ``sources`` are what ``ready`` may wait for, and ``admit`` takes what has
+    come. A slow or silent stranger therefore holds up nobody.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        host: str = "127.0.0.1",
+        clock: Callable[[], float] = time.monotonic,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._hello = _hello(token)
+        self._clock = clock
+        self._patience_s = patience_s
         self._socket = socket.create_server((host, 0))
+        self._socket.setblocking(False)
+        self._strangers: list[Stranger] = []
+        #: Why connections were dropped, and how many for each reason.
+        self.dropped: collections.Counter[str] = collections.Counter()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -127,33 +167,64 @@ class Listener:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def accept(self, timeout_s: float = 5.0) -> Connection | None:
-        """The next peer, or None where it did not say the token within ``timeout_s``."""
-        sock, _ = self._socket.accept()
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(sock)
-        deadline = time.monotonic() + timeout_s
+    def sources(self) -> list[Listener | Stranger]:
+        """What to wait for; strangers whose time is up are dropped first."""
+        for stranger in list(self._strangers):
+            if self._clock() >= stranger.deadline:
+                self._drop(stranger, f"no token within {self._patience_s:g} s")
+        return [self, *self._strangers]
+
+    def admit(self, source: Listener | Stranger) -> Connection | None:
+        """Take what a ready source brings: a peer that has said the token, or None."""
+        if isinstance(source, Listener):
+            self._meet()
+            return None
+        wanted = len(self._hello) - len(source.said)
         try:
-            while True:
-                hello = connection.buffered()
-                if hello is not None:
-                    break
-                sock.settimeout(max(0.0, deadline - time.monotonic()))
-                connection.read_some(LARGEST_HELLO)
-            sock.settimeout(None)
-            said = hello.get("token")
-            # "replace": a lone surrogate is JSON, but no UTF-8.
-            if isinstance(said, str) and hmac.compare_digest(
-                said.encode(errors="replace"), self._token
-            ):
-                return connection
-        except WireError:
-            pass
-        connection.close()
+            # No byte beyond the token is read before it was compared.
+            data = source.socket.recv(wanted)
+        except BlockingIOError:
+            return None
+        except OSError:
+            data = b""
+        source.said += data
+        if not data:
+            self._drop(source, "closed before the token was said")
+        elif len(source.said) < len(self._hello) and b"\n" not in data:
+            return None
+        elif hmac.compare_digest(source.said, self._hello):
+            self._strangers.remove(source)
+            source.socket.setblocking(True)
+            return Connection(source.socket)
+        else:
+            self._drop(source, "wrong token")
         return None
 
+    def _meet(self) -> None:
+        try:
+            sock, _ = self._socket.accept()
+        except OSError:  # gone again, or no file descriptor is free
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if len(self._strangers) >= MOST_STRANGERS:
+            self._drop(self._strangers[0], "too many strangers at once")
+        self._strangers.append(Stranger(sock, self._clock() + self._patience_s))
+
+    def _drop(self, stranger: Stranger, reason: str) -> None:
+        self._strangers.remove(stranger)
+        stranger.socket.close()
+        self.dropped[reason] += 1
+
     def close(self) -> None:
+        for stranger in self._strangers:
+            stranger.socket.close()
+        self._strangers.clear()
         self._socket.close()
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def ready(sources: list[Any], timeout_s: float | None) -> list[Any]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.deadlines import Limits
+from bench.group import Group
+from bench.result import Failure
 from bench.wire import Connection, Message, WireError, connect
 
 Behaviour = Callable[[int, Connection, Message], None]
@@ -23,28 +26,34 @@ class FakeRanks:
     silent: tuple[int, ...] = ()
     host: str = field(default_factory=socket.gethostname)
     twins: bool = False  # every process says it is rank 0
+    watched: list[int] = field(default_factory=list)
     stopped: list[list[int]] = field(default_factory=list)
     told_to_stop: list[int] = field(default_factory=list)
     jobs: list[tuple[int, Message]] = field(default_factory=list)
     aborted: list[int] = field(default_factory=list)
-    deaf: bool = False  # to controller_abort
+    deaf: bool = False  # to controller_ask and controller_abort
+    stuck: dict[int, dict[str, Any]] = field(default_factory=dict)  # what each says when asked
+    ended: str | None = None  # what problem() says
+    states: dict[int, str] = field(default_factory=dict)
+    world_size_said: int | None = None
     all_told: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def __call__(self, world_size: int, address: tuple[str, int], token: str) -> FakeRanks:
         for rank in range(world_size):
             if rank not in self.silent:
                 threading.Thread(
-                    target=self._serve, args=(rank, address, token), daemon=True
+                    target=self._serve, args=(rank, world_size, address, token), daemon=True
                 ).start()
         return self
 
-    def _serve(self, rank: int, address: tuple[str, int], token: str) -> None:
+    def _serve(self, rank: int, world_size: int, address: tuple[str, int], token: str) -> None:
         connection = connect(*address, token)
         connection.send(
             {
                 "type": "rank_ready",
                 "rank": 0 if self.twins else rank,
                 "local_rank": rank,
+                "world_size": self.world_size_said or world_size,
                 "host": self.host,
                 "pid": 100 + rank,
             }
@@ -55,6 +64,11 @@ class FakeRanks:
                 if message["type"] == "controller_run":
                     self.jobs.append((rank, message["job"]))
                     self.behave(rank, connection, message["job"])
+                elif message["type"] == "controller_ask":
+                    if not self.deaf:
+                        nothing = {"state": None, "stacks": "", "step": None, "collectives": None}
+                        said = {**nothing, **self.stuck.get(rank, {})}
+                        connection.send({"type": "rank_stuck", **said})
                 elif message["type"] == "controller_abort":
                     self.aborted.append(rank)
                     if not self.deaf:
@@ -68,13 +82,19 @@ class FakeRanks:
             return
 
     def problem(self) -> str | None:
-        return None
+        return self.ended
+
+    def watch(self, pid: int) -> None:
+        self.watched.append(pid)
+
+    def state_of(self, pid: int) -> str | None:
+        return self.states.get(pid)
 
     def output_tail(self) -> str:
         return "what the ranks printed"
 
-    def stop(self, pids: Iterable[int]) -> None:
-        self.stopped.append(sorted(pids))
+    def stop(self) -> None:
+        self.stopped.append(sorted(self.watched))
 
 
 def ended(connection: Connection, **how: Any) -> None:
@@ -82,7 +102,7 @@ def ended(connection: Connection, **how: Any) -> None:
 
 
 def rendezvous(rank: int, connection: Connection) -> None:
-    connection.send({"type": "rank_forked", "pid": 1})
+    connection.send({"type": "rank_forked", "pid": 200 + rank})
     if rank == 0:
         connection.send({"type": "rank_rendezvous", "port": 4242})
 
@@ -98,3 +118,11 @@ def failing(rank: int, connection: Connection, phase: str, type_: str, message: 
     failure = {"rank": rank, "phase": phase, "type": type_, "message": message, "step": 3}
     connection.send({"type": "rank_failed", "failure": failure})
     ended(connection, exit_code=1)
+
+
+def run_on(
+    ranks: FakeRanks, world_size: int = 2, case_s: float = 5.0, **job: Any
+) -> tuple[Group, list[Message] | Failure]:
+    """Start these ranks and run one case on them."""
+    group = Group(ranks, world_size, timeout_s=10)
+    return group, group.run({"world_size": world_size, "port": None, **job}, Limits(case_s))

@@ -56,7 +56,7 @@ def answer(
 
     device, ranks = CpuDevice(), CountingRanks()
     wrapped = Wrapped(module, module, reduce=reduce)
-    loop = TrainingLoop(model, wrapped, None, lambda: model.batch(4), device, case.precision)
+    loop = TrainingLoop(model, wrapped, None, lambda: model.batch(4), device, case.precision, [0])
     before = [parameter.clone() for parameter in module.parameters()]
     found = check_gradients(model, wrapped, loop, case, rank, device, ranks)
     # The pass after this one starts where this one did.

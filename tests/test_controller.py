@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,82 @@ def test_ranks_that_cannot_be_started_are_a_failure(launches: Launches, tmp_path
         "LaunchError",
         launches.problem,
     )
+
+
+def test_a_rank_lost_while_idle_is_no_fault_of_the_next_case(
+    launches: Launches, tmp_path: Path
+) -> None:
+    made = a_controller(tmp_path)
+    made.run(Case(), 0, 1)
+    assert made._group is not None
+    made._group.ranks[0].connection._socket.shutdown(socket.SHUT_RDWR)
+    assert isinstance(made.run(Case(seed=1), 0, 1), LaunchResult)
+    made.stop()
+    assert len(launches.asked) == 2
+
+
+def test_launches_that_fail_are_not_tried_for_every_cell(
+    launches: Launches, tmp_path: Path
+) -> None:
+    launches.problem = "no torch"
+    made = a_controller(tmp_path)
+    answers = [made.run(Case(seed=seed), 0, 1) for seed in range(4)]
+    assert [isinstance(answer, Failure) and answer.message for answer in answers] == [
+        *("no torch", "no torch"),
+        *("not tried again after 2 launches failed: no torch",) * 2,
+    ]
+    launches.problem = None
+    other = made.run(Case(launcher="spawn"), 0, 1)  # another launcher may do
+    assert isinstance(other, LaunchResult)
+    made.stop()
+
+
+def test_records_that_do_not_fit_are_a_failure(launches: Launches, tmp_path: Path) -> None:
+    def behave(rank: int, connection: Connection, job: Message) -> None:
+        rendezvous(rank, connection)
+        times = [0.1] * (2 + rank)  # A20: ranks that ran different numbers of steps
+        record = {"rank": rank, "host": "h", "timed_step_s": times, "job": {}}
+        connection.send({"type": "rank_done", "record": record})
+        ended(connection)
+
+    launches.behave = behave
+    made = a_controller(tmp_path)
+    answer = made.run(Case(world_size=2), 0, 2)
+    assert isinstance(answer, Failure)
+    assert "ranks ran different numbers of steps: [2, 3]" in answer.message
+    launches.behave = lambda rank, connection, job: (
+        rendezvous(rank, connection),
+        connection.send({"type": "rank_done", "record": {"odd": rank}}),
+        ended(connection),
+    )
+    odd = made.run(Case(world_size=2, seed=1), 0, 2)
+    assert isinstance(odd, Failure)
+    assert "do not fit together" in odd.message
+    launches.behave = measured
+    assert isinstance(made.run(Case(seed=2), 0, 1), LaunchResult)
+    made.stop()
+
+
+def test_an_interruption_leaves_no_ranks(launches: Launches, tmp_path: Path) -> None:
+    made = a_controller(tmp_path)
+    made.run(Case(), 0, 1)
+    assert made._group is not None
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    made._group.run = interrupted  # type: ignore[method-assign, assignment]
+    with pytest.raises(KeyboardInterrupt):
+        made.run(Case(seed=1), 0, 1)
+    assert len(launches.groups[0].stopped) == 1
+
+
+def test_the_sweeps_own_folder_may_vanish(launches: Launches, tmp_path: Path) -> None:
+    made = a_controller(tmp_path / "gone")
+    answer = made.run(Case(), 0, 1)
+    made.stop()
+    assert isinstance(answer, Failure)
+    assert str(tmp_path / "gone") in answer.message
 
 
 def test_what_a_rank_is_told(launches: Launches, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from bench.launch import (
+    MARK_VARIABLE,
     LaunchedProcess,
     LaunchError,
     clean_environment,
@@ -87,7 +88,7 @@ def grow(folder: Path, *names: str) -> tuple[subprocess.Popen[bytes], dict[str, 
     if "leaves" in names[0]:
         first.wait(30)
     pids = {note.name: int(note.read_text()) for note in notes}
-    return first, {name: psutil.Process(pid) for name, pid in pids.items() if name != "leaves"}
+    return first, {name: psutil.Process(pid) for name, pid in pids.items() if "leaves" not in name}
 
 
 def is_gone(process: psutil.Process) -> bool:
@@ -108,7 +109,7 @@ def test_stop_ends_a_tree_whatever_it_does(tmp_path: Path) -> None:
     process, tree = grow(tmp_path, "launcher", "worker", "child")
     launched = LaunchedProcess(process, tmp_path / "log")
     assert launched.problem() is None
-    launched.stop([])
+    launched.stop()
     assert process.poll() is not None
     assert all(map(is_gone, tree.values())), tree
 
@@ -118,8 +119,41 @@ def test_stop_ends_ranks_whose_launcher_is_gone(tmp_path: Path) -> None:
     """Nothing ties them to the launcher any more but what they said when they connected."""
     process, tree = grow(tmp_path, "leaves", "worker", "child")
     launched = LaunchedProcess(process, tmp_path / "log")
-    launched.stop([tree["worker"].pid])
+    launched.watch(tree["worker"].pid)
+    launched.stop()
     assert all(map(is_gone, tree.values())), tree
+
+
+@pytest.mark.usefixtures("impatient")
+def test_stop_ends_orphans_that_nobody_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their parents are gone; what they have of the launch is its mark in their environment."""
+    monkeypatch.setenv(MARK_VARIABLE, "this launch")
+    process, tree = grow(tmp_path, "leaves", "orphan")
+    monkeypatch.setenv(MARK_VARIABLE, "another launch")
+    _, other = grow(tmp_path, "leaves2", "stranger")
+    LaunchedProcess(process, tmp_path / "log", "this launch").stop()
+    assert is_gone(tree["orphan"])
+    assert not is_gone(other["stranger"])
+    other["stranger"].kill()
+
+
+def test_a_pid_that_another_process_has_got_by_now_is_left_alone(tmp_path: Path) -> None:
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    launched = LaunchedProcess(process, tmp_path / "log")
+    launched.watch(bystander.pid)
+    assert launched.state_of(bystander.pid) in ("sleeping", "running", "disk-sleep")
+    # As if the process that was watched had begun at another time.
+    launched._watched[bystander.pid]._create_time = 1.0
+    launched._watched[bystander.pid]._ident = (bystander.pid, 1.0)
+    launched.stop()
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+    assert launched.state_of(1_000_000_000) is None
 
 
 KIND = """
@@ -139,8 +173,8 @@ def test_stop_asks_before_it_kills_and_leaves_others_alone(tmp_path: Path) -> No
     try:
         wait_for(tmp_path / "ready")
         launched = LaunchedProcess(process, tmp_path / "log")
-        launched.stop([])
-        launched.stop([])  # once more does no harm
+        launched.stop()
+        launched.stop()  # once more does no harm
         assert process.poll() is not None
         assert (tmp_path / "ended").exists()
         assert bystander.poll() is None
@@ -176,10 +210,11 @@ def test_what_is_started(
     assert words in command
     assert "-m bench.worker --controller 127.0.0.1:4242" in command
     assert "secret" not in command  # anyone can read a command line
+    assert f"{MARK_VARIABLE}={launched.mark}" in environment
     assert {"LOCKSTEP_TOKEN=secret", "OMP_NUM_THREADS=3"} <= set(environment)
     assert not [line for line in environment if line.startswith(("WORLD_SIZE=", "LOCAL_RANK="))]
     assert launched.problem() is not None
-    launched.stop([])
+    launched.stop()
 
 
 def test_what_cannot_be_started(tmp_path: Path) -> None:
@@ -196,7 +231,7 @@ def test_a_launcher_that_ended_says_why(tmp_path: Path) -> None:
     assert launched.problem() == (
         "the launcher ended with exit status 3: ValueError: no such thing"
     )
-    launched.stop([])
+    launched.stop()
 
 
 def test_of_a_long_log_the_end_is_kept(tmp_path: Path) -> None:
@@ -207,7 +242,7 @@ def test_of_a_long_log_the_end_is_kept(tmp_path: Path) -> None:
     log.write_bytes(b"x" * 100_000 + b"\xff the end")
     assert launched.output_tail(most_bytes=9) == "\ufffd the end"
     assert len(launched.output_tail()) == 20_000
-    launched.stop([])
+    launched.stop()
 
 
 def test_an_interpreter_that_is_not_there() -> None:

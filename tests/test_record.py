@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.case import Case
-from bench.record import Journal, ReplayTimer, case_warnings, extra_info
+from bench.record import ReplayTimer, case_warnings, extra_info
 from bench.result import Failure, LaunchResult, gather, slowest_rank, slowest_rank_step_s
 
 AWKWARD = [0.1, 0.2, 1 / 3, 0.062113879999742494, 5e-324, 1e9 + 0.1, 0.30000000000000004]
@@ -137,20 +137,6 @@ def test_warnings_of_a_case(fields: dict[str, Any], sentence: str | None) -> Non
         assert found == []
     else:
         assert any(sentence in each for each in found), found
-
-
-def test_the_journal_is_on_disk_line_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "run.journal.jsonl"
-    journal = Journal(path)
-    journal.header(version="1")
-    assert json.loads(path.read_text())["schema"] == 1
-    journal.append(Case(), 0, launch(0, AWKWARD))
-    journal.append(Case(), 1, Failure(phase="timed", message="no", rank=1))
-    _, result, failure = [json.loads(line) for line in path.read_text().splitlines()]
-    again = LaunchResult.from_dict(result["launch_result"])
-    assert again.step_s == tuple(AWKWARD)
-    assert Case.from_dict(result["case"]) == Case()
-    assert Failure.from_dict(failure["failure"]) == Failure(phase="timed", message="no", rank=1)
 
 
 def test_a_failures_sentence_says_who_where_why_and_what_next() -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.case import Case
-from bench.record import Journal
+from bench.journal import Journal
 from bench.result import Failure, LaunchResult
 from bench.sweep import Sweep, in_launch_order
 
@@ -105,3 +105,49 @@ def test_the_journal_has_every_launch_of_every_cell(tmp_path: Path) -> None:
     made.last_launch(CELLS[1])
     kinds = [line.split('"type": "')[1].split('"')[0] for line in path.read_text().splitlines()]
     assert sorted(kinds) == ["failure", "launch_result", "launch_result"]
+
+
+def test_what_was_measured_before_is_not_measured_again() -> None:
+    controller = FakeController()
+    made = sweep(controller, CELLS[:3], 3)
+    before = {launch: LaunchResult(launch, (9.0,), {}) for launch in range(3)}
+    made.answers = {CELLS[0].id: dict(before), CELLS[1].id: {1: before[1]}}
+    assert not made.complete
+    made.earlier_launches()
+    assert made.last_launch(CELLS[0]) == list(before.values())
+    for case in CELLS[1:3]:
+        answer = made.last_launch(case)
+        assert isinstance(answer, list)
+        assert [result.launch for result in answer] == [0, 1, 2]
+    assert sorted((seed, launch) for seed, launch, _ in controller.asked) == [
+        *((1, 0), (1, 2)),
+        *((2, 0), (2, 1), (2, 2)),
+    ]
+    assert made.complete
+
+
+def test_after_an_interruption_what_there_is_is_handed_over() -> None:
+    class Interrupted(FakeController):
+        def run(self, case: Case, launch: int, world_size: int) -> LaunchResult | Failure:
+            if len(self.asked) == 4:
+                raise KeyboardInterrupt
+            return super().run(case, launch, world_size)
+
+        def stop(self) -> None:
+            self.asked.append((-1, -1, -1))
+
+    controller = Interrupted()
+    made = sweep(controller, CELLS[:3], 3)
+    made.earlier_launches()
+    assert controller.asked[4:] == [(-1, -1, -1)]  # the ranks were stopped
+    handed = [made.last_launch(case) for case in CELLS[:3]]
+    assert [len(answer) for answer in handed if isinstance(answer, list)] == [1, 1, 2]
+    assert len(controller.asked) == 5  # and nothing more was measured
+    assert made.seconds_left() is None
+    assert not made.complete
+
+
+def test_a_cell_that_was_not_reached_hands_over_nothing() -> None:
+    made = sweep(FakeController(), CELLS, 1)
+    made.interrupt.asked = True
+    assert made.last_launch(CELLS[0]) == []

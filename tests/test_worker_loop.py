@@ -85,6 +85,7 @@ def loop(
         lambda: batch,
         FakeDevice(clock or TickingClock()),  # type: ignore[arg-type]
         precision,
+        progress=[0],
     )
 
 

@@ -30,7 +30,10 @@ def main(arguments: list[str] | None = None) -> int:
     import torch.multiprocessing as multiprocessing
 
     multiprocessing.start_processes(
-        spawned_rank, args=(host, int(port), token), nprocs=options.spawn, start_method="spawn"
+        spawned_rank,
+        args=(options.spawn, host, int(port), token),
+        nprocs=options.spawn,
+        start_method="spawn",
     )
     return 0
 

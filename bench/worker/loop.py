@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from typing import Any
 
 import torch
@@ -31,7 +31,9 @@ class TrainingLoop:
         next_batch: Callable[[], Batch],
         device: Device,
         precision: str,
+        progress: MutableSequence[int] | memoryview,
     ) -> None:
+        """``progress``: its first number is the step the loop is in, also for others to read."""
         self._model = model
         self._wrapped = wrapped
         self._optimizer = optimizer
@@ -47,7 +49,16 @@ class TrainingLoop:
         if wrapped.reduce:
             phases.append("communication")
         self.phases = (*phases, "optimizer")
+        self._progress = progress
         self.step_index = 0
+
+    @property
+    def step_index(self) -> int:
+        return self._progress[0]
+
+    @step_index.setter
+    def step_index(self, step: int) -> None:
+        self._progress[0] = step
 
     def step(self) -> None:
         mark = self._mark

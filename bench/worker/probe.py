@@ -6,12 +6,16 @@ models of one's own, named on the command line, ask of DistributedDataParallel.
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import json
 import platform
 import sys
+from pathlib import Path
 from typing import Any
 
 from bench.wire import PROBE_MARK
+from models.names import is_file
 
 
 def probe() -> dict[str, Any]:
@@ -58,7 +62,7 @@ def probe() -> dict[str, Any]:
 
 
 def own_models(names: list[str]) -> dict[str, dict[str, Any]]:
-    """By name: the module's DDP_KW, or the problem with the module in one line."""
+    """By name: the module's DDP_KW and a digest, or the problem with the module in one line."""
     from models.registry import load
 
     found: dict[str, dict[str, Any]] = {}
@@ -66,10 +70,26 @@ def own_models(names: list[str]) -> dict[str, dict[str, Any]]:
         try:
             asked = load(name).ddp_kw
             plain = {key: value for key, value in asked.items() if _is_plain(value)}
-            found[name] = {"ddp_kw": plain, "problem": None}
+            found[name] = {"ddp_kw": plain, "problem": None, "sha256": _digest(name)}
         except ValueError as error:
-            found[name] = {"ddp_kw": {}, "problem": str(error)}
+            found[name] = {"ddp_kw": {}, "problem": str(error), "sha256": None}
     return found
+
+
+def _digest(name: str) -> str | None:
+    """Of the file that defines the model: whether a later run means the same one. What that file
+    imports is not looked into."""
+    if is_file(name):
+        path = Path(name)
+    else:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            return None
+        path = Path(spec.origin)
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 def _is_plain(value: Any) -> bool:

@@ -10,27 +10,25 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import json
 import os
-import signal
 import socket
 import sys
-import time
-import traceback
 from typing import Any
 
 from bench.lifeline import die_with_parent
 from bench.wire import Connection, WireError, connect, ready
+from bench.worker.nursery import Child
 
 #: Imported once in the rank, so that no case pays for it. The first DistributedDataParallel of a
 #: process imports torch._dynamo, which takes a second or more.
 PRELOADED = ("torch", "torch.distributed", "torch._dynamo", "torch.profiler")
 
 
-def spawned_rank(rank: int, host: str, port: int, token: str) -> None:
+def spawned_rank(rank: int, world_size: int, host: str, port: int, token: str) -> None:
     """A rank that torch.multiprocessing has started, in place of torchrun."""
     die_with_parent()
     os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(rank)
+    os.environ["WORLD_SIZE"] = str(world_size)
     be_rank(rank, host, port, token)
 
 
@@ -50,6 +48,7 @@ def be_rank(rank: int, host: str, port: int, token: str) -> None:
                 "type": "rank_ready",
                 "rank": rank,
                 "local_rank": int(os.environ.get("LOCAL_RANK", rank)),
+                "world_size": int(os.environ.get("WORLD_SIZE", 1)),
                 "host": socket.gethostname(),
                 "pid": os.getpid(),
             }
@@ -66,87 +65,33 @@ def be_rank(rank: int, host: str, port: int, token: str) -> None:
 
 def _nurse(controller: Connection, job: dict[str, Any]) -> None:
     """Fork the case's child and pass on what it says until it is gone."""
-    read_end, write_end = os.pipe()
-    forked_s = time.perf_counter()
-    child = os.fork()
-    if child == 0:
-        os.close(read_end)
-        _be_child(controller, job, write_end, forked_s)
-    os.close(write_end)
-    pipe = _Pipe(read_end)
+    child = Child(controller, job)
     try:
-        controller.send({"type": "rank_forked", "pid": child})
-        talking = True
-        while talking:
-            for source in ready([pipe, controller], None):
-                if source is pipe:
-                    talking = pipe.pass_on(controller)
-                elif _told_to_abort(controller):
-                    os.kill(child, signal.SIGKILL)
+        controller.send({"type": "rank_forked", "pid": child.pid})
+        while child.talking:
+            for source in ready([*child.sources(), controller], None):
+                if source is child.words:
+                    child.words.take(controller)
+                elif source is child.output:
+                    child.output.take()
+                elif source is child.exit:
+                    child.exit.pending = False
+                else:
+                    _obey(controller, child)
+        controller.send({"type": "rank_child_ended", **child.bury(controller)})
     except BaseException:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        child.kill()
+        with contextlib.suppress(ChildProcessError):  # buried already
+            os.waitpid(child.pid, 0)
         raise
     finally:
-        os.close(read_end)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    controller.send(
-        {
-            "type": "rank_child_ended",
-            "exit_code": code if code >= 0 else None,
-            "signal": signal.Signals(-code).name if code < 0 else None,
-        }
-    )
+        child.close()
 
 
-def _told_to_abort(controller: Connection) -> bool:
+def _obey(controller: Connection, child: Child) -> None:
     controller.read_some()
-    aborted = False
     while (message := controller.buffered()) is not None:
-        aborted = aborted or message["type"] in ("controller_abort", "controller_stop")
-    return aborted
-
-
-class _Pipe:
-    """What the child says: whole JSON lines, passed on as they are."""
-
-    def __init__(self, read_end: int) -> None:
-        self._read_end = read_end
-        self._partial = b""
-
-    def fileno(self) -> int:
-        return self._read_end
-
-    def pass_on(self, controller: Connection) -> bool:
-        """False at the end of the stream. A torn last line is dropped."""
-        data = os.read(self._read_end, 1 << 20)
-        if not data:
-            return False
-        lines, newline, rest = (self._partial + data).rpartition(b"\n")
-        self._partial = rest
-        if newline:
-            controller.send_line(lines + newline)
-        return True
-
-
-def _be_child(controller: Connection, job: dict[str, Any], write_end: int, forked_s: float) -> None:
-    """The child: run the case, say how it went, and leave without any clean-up of the rank's."""
-    code = 1
-    try:
-        die_with_parent()
-        controller.close()
-        with open(write_end, "w", buffering=1) as pipe:
-
-            def say(type: str, **fields: Any) -> None:
-                pipe.write(json.dumps({"type": type, **fields}, allow_nan=False) + "\n")
-
-            from bench.worker.run_case import run_case
-
-            code = run_case(job, say, forked_s)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        if message["type"] == "controller_ask":
+            controller.send({"type": "rank_stuck", **child.witness.ask(child.pid)})
+        elif message["type"] in ("controller_abort", "controller_stop"):
+            child.kill()

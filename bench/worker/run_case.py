@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import statistics
 import tempfile
@@ -25,9 +26,11 @@ from torch import nn
 from bench import trace
 from bench.case import Case
 from bench.ranks import outline
+from bench.result import STEPPING
 from bench.worker import checks, data, strategies
 from bench.worker.device import Device, device_for
 from bench.worker.loop import Ranks, TrainingLoop, run_window, timed_pass
+from bench.worker.witness import Witness
 from models import registry
 from models.model import Batch, Model
 
@@ -40,13 +43,13 @@ _MOST_COLLECTIVES = 2_000
 _NO_COMMUNICATION_STEPS = 20
 
 
-def run_case(job: dict[str, Any], say: Say, forked_s: float) -> int:
+def run_case(job: dict[str, Any], say: Say, forked_s: float, witness: Witness) -> int:
     """Measure one case as one rank of it. ``job`` is what the controller sent."""
-    life = Life(say, forked_s)
+    life = Life(say, forked_s, witness.progress)
     try:
         record = _live(job, life)
     except BaseException as error:
-        say("rank_failed", failure=life.failure(error, job["rank"]))
+        say("rank_failed", failure=life.failure(error, job))
         return 1
     say("rank_done", record=record)
     return 0
@@ -55,9 +58,10 @@ def run_case(job: dict[str, Any], say: Say, forked_s: float) -> int:
 class Life:
     """Which phase the job is in, and how long each took."""
 
-    def __init__(self, say: Say, forked_s: float) -> None:
+    def __init__(self, say: Say, forked_s: float, progress: memoryview) -> None:
         self.say = say
         self.now = "rendezvous"
+        self.progress = progress
         self.lifecycle: dict[str, float] = {"fork_s": time.perf_counter() - forked_s}
         self.loop: TrainingLoop | None = None
 
@@ -71,19 +75,69 @@ class Life:
         yield
         self.lifecycle[f"{name.replace('-', '_')}_s"] = time.perf_counter() - started
 
-    def failure(self, error: BaseException, rank: int) -> dict[str, Any]:
-        stepping = self.now in ("warm-up", "timed", "profiled", "no-communication")
-        out_of_memory = isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__
+    def failure(self, error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
+        stepping = self.now in STEPPING
+        message = _words(error)
+        if self.now in ("rendezvous", "init"):
+            message += _settings_of_meeting(job)
         return {
-            "rank": rank,
+            "rank": job["rank"],
             "host": socket.gethostname(),
             "phase": self.now,
             "step": max(0, self.loop.step_index) if self.loop is not None and stepping else None,
             "type": type(error).__name__,
-            "message": str(error)[:20_000],
-            "traceback": "".join(traceback.format_exception(error))[-50_000:],
-            "outcome": "out of memory" if out_of_memory else "failed",
+            "message": message,
+            "traceback": _traceback(error),
+            "outcome": "out of memory" if _out_of_memory(error) else "failed",
+            "collectives": strategies.collectives_begun(),
         }
+
+
+_MOST_MESSAGE = 20_000
+_MOST_TRACEBACK = 50_000
+#: A CPU's allocator and some libraries have no exception of their own for it.
+_MEMORY_WORDS = re.compile(
+    r"can't allocate memory|bad_alloc|cannot allocate memory|ALLOC_FAILED|out of memory",
+    re.IGNORECASE,
+)
+#: Variables that say by which interface, or whether, the ranks can reach each other.
+_MEETING_VARIABLE = re.compile(r"(GLOO|NCCL|TP)_SOCKET_IFNAME|NCCL_(IB_HCA|NET|COMM_ID)")
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)[:_MOST_MESSAGE]
+    except Exception as broken:  # the user's own exception: its words are lost, the case is not
+        return f"(no words: str() of it raised {type(broken).__name__})"
+
+
+def _traceback(error: BaseException) -> str:
+    if len(_words(error)) < _MOST_MESSAGE:
+        return "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:]
+    # A message of megabytes would push the stack out.
+    stack = "".join(traceback.format_tb(error.__traceback__))[-_MOST_TRACEBACK:]
+    return f"{stack}{type(error).__name__}: {_words(error)[:1000]} ..."
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__:
+        return True
+    return isinstance(error, RuntimeError) and bool(_MEMORY_WORDS.search(_words(error)))
+
+
+def _settings_of_meeting(job: dict[str, Any]) -> str:
+    """Where the ranks tried to meet, for a failure's message: what the user may have to change."""
+    where = (
+        f"file store {job['store_file']}"
+        if job["case"]["init_method"] == "file"
+        else f"address {job['host']}:{job['port'] or 'any port'}"
+    )
+    variables = [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if _MEETING_VARIABLE.fullmatch(name)
+    ]
+    return f" ({', '.join([where, *variables])})"
 
 
 def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
@@ -114,7 +168,9 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
         wrapped = strategies.wrap(module, case, device, model.ddp_kw)
         trained = strategies.trainable(module)
         optimizer = model.optimizer(trained) if trained else None
-        loop = TrainingLoop(model, wrapped, optimizer, next_batch, device, case.precision)
+        loop = TrainingLoop(
+            model, wrapped, optimizer, next_batch, device, case.precision, life.progress
+        )
         life.loop = loop
         gradient_bytes = strategies.bytes_of(trained)
         device.synchronize()
@@ -240,17 +296,47 @@ def _rendezvous(job: dict[str, Any], case: Case, life: Life) -> Any:
     """Where the ranks meet. Rank 0 listens on a port the system gives and says which."""
     if case.init_method == "file":
         if job["rank"] == 0:
+            # torch would try again for ever to open a file that cannot be.
+            Path(job["store_file"]).open("ab").close()
             life.say("rank_rendezvous")
         return None
     store = None
+    _resolve(job["host"])
     if job["rank"] == 0:
+        # Bound here and not by torch, which would listen on every interface and not say which
+        # address is taken.
+        listening = _listen(job["host"], job["port"] or 0)
+        job["port"] = listening.getsockname()[1]
         # multi_tenant: init_process_group, asked for the same port, shares this server.
-        store = dist.TCPStore(job["host"], 0, None, True, wait_for_workers=False, multi_tenant=True)
-        job["port"] = store.port
+        store = dist.TCPStore(
+            job["host"],
+            job["port"],
+            None,
+            True,
+            wait_for_workers=False,
+            multi_tenant=True,
+            master_listen_fd=listening.detach(),
+        )
         life.say("rank_rendezvous", port=store.port)
     os.environ["MASTER_ADDR"] = job["host"]
     os.environ["MASTER_PORT"] = str(job["port"])
     return store
+
+
+def _resolve(host: str) -> None:
+    """torch would try again for half an hour, in silence."""
+    try:
+        socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
+    except OSError as error:
+        raise ConnectionError(f"the name {host!r} is not known here: {error.strerror}") from None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)[0][0]
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise OSError(f"rank 0 cannot listen on {host}:{port}: {error.strerror}") from None
 
 
 def _join(job: dict[str, Any], case: Case) -> Ranks:
@@ -267,6 +353,10 @@ def _join(job: dict[str, Any], case: Case) -> Ranks:
         )
         options |= {"rank": job["rank"], "world_size": job["world_size"]}
     dist.init_process_group(**options)
+    if dist.get_world_size() != job["world_size"]:
+        raise RuntimeError(
+            f"the process group has {dist.get_world_size()} ranks, the case {job['world_size']}"
+        )
     # What the ranks agree on between windows never goes through the backend that is measured
     # when that is nccl: it would need the GPU.
     group = dist.new_group(backend="gloo") if case.backend != "gloo" else None

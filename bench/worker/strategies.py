@@ -189,3 +189,15 @@ def software(backend: str) -> dict[str, Any]:
         "blas": blas.group(1) if blas else None,
         "backend": backend,
     }
+
+
+def collectives_begun() -> int | None:
+    """How many collectives this process has begun, over all its process groups; None where this
+    torch does not count them."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return 0
+    try:
+        groups = list(dist.distributed_c10d._world.pg_map)
+        return sum(int(group._get_sequence_number_for_group()) for group in groups)
+    except (AttributeError, RuntimeError):
+        return None
