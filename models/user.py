@@ -9,7 +9,8 @@ The module holds
 and, if it wants,
 
     DDP_KW = dict(find_unused_parameters=True)   # arguments for DistributedDataParallel
-    def step_fn(model, args, target): ...        # forward and backward in place of loss
+    def step_fn(model, args, target): ...        # forward and backward in place of loss; it finds
+                                                 # the gradients of the step before set to zero
     def optimizer(parameters): ...               # in place of SGD, lr 0.01, momentum 0.9
 
 `batch` is called with torch's CPU generator seeded from (seed, rank, step), which makes

@@ -15,7 +15,7 @@ from reports.stats import throughput_ratio
 
 BUCKET_FIELDS = ("bucket_cap_set", "bucket_cap_mb", "gradient_as_bucket_view")
 BUCKET_COLUMNS = columns(
-    string="file model group id bucket_cap interval_from reason peak_kind",
+    string="file model group id bucket_cap interval_from reason peak_kind not_run",
     Int64="cell peak_bytes",
     Float64="bucket_cap_order step_s throughput_samples_per_s ratio low_ratio high_ratio",
     boolean="gradient_as_bucket_view is_default includes_one",
@@ -29,14 +29,18 @@ STRATEGY_COLUMNS = columns(
 )
 
 
-def bucket_table(cells: pd.DataFrame, launches: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
+def bucket_table(
+    cells: pd.DataFrame, launches: pd.DataFrame, ranks: pd.DataFrame, outcomes: pd.DataFrame
+) -> pd.DataFrame:
     """Bucket cap x bucket view, relative to the default (cap unset, no view); ``BUCKET_COLUMNS``.
 
     One row per cell, for every set of DDP cases that differ in nothing else and hold at least two
     combinations. Without the default in the set the ratios are blank. ``rebuilt_bucket_bytes`` is
-    what DDP built after the first backward, in its own order.
+    what DDP built after the first backward, in its own order. A combination without a number has
+    a row too, and ``not_run`` is how it ended ("failed", "skipped").
     """
     shared = tuple(name for name in SAME_FIELDS if name not in BUCKET_FIELDS)
+    without_number = [row for row in rows(outcomes) if row["outcome"] != "ok"]
     ddp = [
         cell
         for cell in rows(cells)
@@ -45,7 +49,8 @@ def bucket_table(cells: pd.DataFrame, launches: pd.DataFrame, ranks: pd.DataFram
     of_launch, of_rank = groups(rows(launches), "cell"), groups(rows(ranks), "cell")
     found: list[Row] = []
     for members in groups(ddp, "file", "world_size", "batch_size", "scaling", *shared).values():
-        if len(groups(members, *BUCKET_FIELDS)) < 2:
+        failed = [row for row in without_number if _belongs(row, members, shared)]
+        if len(groups([*members, *failed], *BUCKET_FIELDS)) < 2:
             continue
         default = _default(members)
         for cell in members:
@@ -58,7 +63,40 @@ def bucket_table(cells: pd.DataFrame, launches: pd.DataFrame, ranks: pd.DataFram
                 (one["peak_bytes"] for one in memory if one["peak_bytes"]), default=None
             )
             found.append(row)
+        found += [_failed_bucket_row(row, found[-1]) for row in failed]
     return frame(found, BUCKET_COLUMNS)
+
+
+def _belongs(outcome: Row, members: list[Row], shared: tuple[str, ...]) -> bool:
+    """Whether a cell without a number would stand among these, had it one."""
+    # Threads and torch's version are known of what ran only.
+    known = [name for name in shared if name not in ("threads_per_rank", "torch_version")]
+    return (
+        all(
+            outcome[name] == members[0][name]
+            for name in ("file", "strategy", "world_size", "batch_size", "scaling", *known)
+        )
+        and outcome["bucket_cap_set"] is not None
+        and outcome["id"] not in [cell["id"] for cell in members]
+    )
+
+
+def _failed_bucket_row(outcome: Row, beside: Row) -> Row:
+    return {
+        **_bucket_combination(outcome),
+        **{name: outcome[name] for name in ("file", "id", "gradient_as_bucket_view")},
+        **{name: beside[name] for name in ("model", "group")},
+        "is_default": False,
+        "not_run": outcome["outcome"],
+        "reason": words.shortened((outcome["reason"] or "no reason recorded").splitlines()[0], 120),
+    }
+
+
+def _bucket_combination(row: Row) -> Row:
+    return {
+        "bucket_cap": f"{row['bucket_cap_mb']:g}" if row["bucket_cap_set"] else "unset",
+        "bucket_cap_order": row["bucket_cap_mb"] if row["bucket_cap_set"] else -1.0,
+    }
 
 
 def _default(members: list[Row]) -> Row | str:
@@ -78,8 +116,7 @@ def _bucket_row(cell: Row, default: Row | str) -> Row:
     row: Row = {name: cell.get(name) for name in BUCKET_COLUMNS}
     rest = cell | dict.fromkeys(BUCKET_FIELDS)
     row |= {"model": words.model(cell), "group": f"{words.model(cell)}: {words.case(rest)}"}
-    row["bucket_cap"] = f"{cell['bucket_cap_mb']:g}" if cell["bucket_cap_set"] else "unset"
-    row["bucket_cap_order"] = cell["bucket_cap_mb"] if cell["bucket_cap_set"] else -1.0
+    row |= _bucket_combination(cell)
     if isinstance(default, str):
         return row | {"is_default": False, "reason": default}
     row["is_default"] = cell["cell"] == default["cell"]

@@ -68,17 +68,24 @@ RANK_COLUMNS = {
     ),
     **dict.fromkeys(_RANK_SECONDS, "Float64"),
 }
-OUTCOME_COLUMNS = columns(
-    string="file id outcome reason phase traceback rerun",
-    object="strategy model",
-    Int64="world_size rank step",
-)
+OUTCOME_COLUMNS = {
+    **columns(
+        string="file id outcome reason phase traceback rerun other",
+        Int64="rank step",
+        boolean="bucket_cap_set",
+    ),
+    **{name: _KIND_OF_FIELD.get(name, "object") for name in FIELD_NAMES},
+}
 FILE_COLUMNS = columns(
     string="file datetime host cpu os driver version command",
     Int64="cores memory_bytes ignored",
     Float64="load_before load_after",
     object="gpus environment settings warnings interpreters",
 )
+
+
+#: Failures whose message is the whole cause (see bench/worker/strategies.py).
+_WITHOUT_TRACEBACK = ("InvalidCase",)
 
 
 @dataclass(frozen=True)
@@ -186,20 +193,19 @@ def _load(own: Row, when: str) -> float | None:
 def _outcomes(document: dict[str, Any], name: str) -> list[Row]:
     found = []
     for record in tables(table(document.get("lockstep")).get("outcomes")):
-        failure, case = table(record.get("failure")), table(record.get("case"))
+        failure = table(record.get("failure"))
+        told = text(failure.get("traceback"))
         found.append(
-            {
+            entries.typed_fields(table(record.get("case")))
+            | {
                 "file": name,
                 "id": text(record.get("id")) or "(no name)",
-                "model": text(case.get("model")),
-                "strategy": text(case.get("strategy")),
-                "world_size": count(case.get("world_size")),
                 "outcome": text(record.get("outcome")) or "unknown",
                 "reason": text(record.get("reason")) or _reason(failure),
                 "phase": text(failure.get("phase")),
                 "rank": whole(failure.get("rank")),
                 "step": whole(failure.get("step")),
-                "traceback": text(failure.get("traceback")),
+                "traceback": told if failure.get("type") not in _WITHOUT_TRACEBACK else None,
                 "rerun": text(record.get("rerun")),
             }
         )

@@ -41,7 +41,7 @@ def compute(records: Records) -> Tables:
         scaling=scaling,
         all_reduce=all_reduce,
         all_reduce_bars=all_reduce_bars(cells, all_reduce, records.ranks),
-        buckets=bucket_table(cells, records.launches, records.ranks),
+        buckets=bucket_table(cells, records.launches, records.ranks, records.outcomes),
         strategies=strategy_table(cells, records.outcomes),
         phases=phase_table(cells, records.launches, records.ranks),
         best=best_table(cells),

@@ -117,6 +117,23 @@ def test_rounding_has_the_room_of_its_precision() -> None:
     assert answer(total, CASE.replace(precision="bf16"))["gradients_match"] is False
 
 
+def test_weights_of_half_precision_have_its_room() -> None:
+    """A31: in a case of fp32 as well, where the model brings them."""
+    module = nn.Linear(10, 2).to(torch.bfloat16)
+
+    def batch(n: int, rank: int = 0, step: int = 0, seed: int = 0) -> Any:
+        generator = torch.Generator().manual_seed(rank)
+        made = [torch.randn(n, size, generator=generator).to(torch.bfloat16) for size in (10, 2)]
+        return (made[0],), made[1]
+
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return (output - target).square().mean()
+
+    own = {"module": module, "batch": batch, "loss": loss}
+    assert answer(one_per_cent_off, **own)["gradients_match"] is True
+    assert answer(total, **own)["gradients_match"] is False
+
+
 def test_batch_statistics_are_each_ranks_own() -> None:
     """The concatenated batch would be another calculation."""
     torch.manual_seed(0)

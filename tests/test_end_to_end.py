@@ -10,79 +10,21 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
-from bench.case import Case
-
-ROOT = Path(__file__).resolve().parent.parent
-SHARED = Path(os.environ.get("LOCKSTEP_SHARED", ROOT.parent / "shared"))
-MODELS = SHARED / "cases" / "models"
-needs_shared = pytest.mark.skipif(not MODELS.is_dir(), reason=f"needs {MODELS}")
-#: Short, but through every pass.
-SHORT = ("--launches", "1", "--max-seconds", "0.5", "--min-steps", "5", "--warm-up-steps", "3")
-
-
-@dataclass
-class Sweep:
-    """One run of ``pytest bench``: what it printed and wrote."""
-
-    status: int
-    output: str
-    document: dict[str, Any]
-
-    def entry(self, case_id: str) -> dict[str, Any]:
-        for entry in self.document["benchmarks"]:
-            if entry["extra_info"]["id"] == case_id:
-                return dict(entry)
-        raise AssertionError(f"no {case_id} in\n{self.output[-4000:]}")
-
-    def launch(self, case_id: str) -> dict[str, Any]:
-        return dict(self.entry(case_id)["extra_info"]["result"]["launches"][0])
-
-    def outcome(self, case_id: str) -> dict[str, Any]:
-        outcomes = self.document["lockstep"]["outcomes"]
-        return dict(next(each for each in outcomes if each["id"] == case_id))
-
-
-def sweep(folder: Path, *arguments: str, **environment: str) -> Sweep:
-    out = folder / "results" / "run.json"
-    clean = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    mark = uuid.uuid4().hex
-    temporary = folder / "temporary"
-    temporary.mkdir(exist_ok=True)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "bench", f"--benchmark-json={out}"),
-            *("-p", "no:cacheprovider", *arguments),
-        ],
-        cwd=ROOT,
-        env={**clean, "TMPDIR": str(temporary), "LOCKSTEP_TEST": mark, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    leftovers = processes_of(mark)
-    assert not leftovers, f"processes outlived the run: {leftovers}"
-    files = [*temporary.glob("lockstep*"), *temporary.glob("torchelastic*")]
-    assert not files, f"temporary files outlived the run: {files}"
-    document = json.loads(out.read_text()) if out.exists() else {}
-    return Sweep(done.returncode, done.stdout + done.stderr, document)
-
-
-def processes_of(mark: str) -> list[list[str]]:
-    """Command lines of what a run has started and left. Found by their environment, which
-    launchers and ranks of every kind inherit: another sweep on this machine is not meant."""
-    return [
-        process.info["cmdline"]
-        for process in psutil.process_iter(["environ", "cmdline", "status"])
-        if (process.info["environ"] or {}).get("LOCKSTEP_TEST") == mark
-        and process.info["status"] != psutil.STATUS_ZOMBIE
-    ]
+from tests.sweeps import (
+    MODELS,
+    ROOT,
+    SHORT,
+    Sweep,
+    models_of,
+    needs_shared,
+    processes_of,
+    results,
+    sweep,
+)
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +72,7 @@ def test_every_cell_has_an_outcome(strategies: Sweep) -> None:
 
 
 def test_dataparallel_on_a_cpu_is_no_parallel_result(strategies: Sweep) -> None:
+    """A25."""
     result = strategies.entry("dp-mlp-w1-b8")["extra_info"]["result"]
     assert result["label"] == "not parallel: plain module"
     assert "accelerators only" in strategies.outcome("dp-mlp-w2-b8")["reason"]
@@ -186,10 +129,8 @@ def test_versions_stay_out_of_what_other_tools_follow(strategies: Sweep) -> None
         assert entry["params"] == entry["extra_info"]["case"]
 
 
-def test_the_journal_holds_every_launch(strategies: Sweep, tmp_path_factory: Any) -> None:
-    folder = next(Path(tmp_path_factory.getbasetemp()).glob("strategies*"))
-    lines = (folder / "results" / "run.journal.jsonl").read_text().splitlines()
-    entries = [json.loads(line) for line in lines]
+def test_the_journal_holds_every_launch(strategies: Sweep) -> None:
+    entries = strategies.journal
     assert entries[0]["type"] == "header"
     assert len(entries) == 1 + 2 * 6
     times = strategies.entry("ddp-mlp-w2-b8")["stats"]["data"]
@@ -289,19 +230,6 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     )
 
 
-def results(ran: Sweep, **fields: Any) -> list[tuple[Case, dict[str, Any]]]:
-    """(case, its only launch) of every cell with these fields."""
-    found = [
-        (Case.from_dict(entry["params"]), entry["extra_info"]["result"]["launches"][0])
-        for entry in ran.document["benchmarks"]
-    ]
-    return [
-        (case, launch)
-        for case, launch in found
-        if all(getattr(case, name) == value for name, value in fields.items())
-    ]
-
-
 @pytest.mark.parametrize(
     "how",
     [
@@ -398,10 +326,6 @@ def test_a_rank_that_raises_costs_its_case_and_no_other(cells: Sweep) -> None:
     assert not [model for model in models_of(cells) if model.endswith("raises.py")]
 
 
-def models_of(ran: Sweep) -> list[str]:
-    return [case.model for case, _ in results(ran)]
-
-
 def test_ranks_end_when_pytest_is_killed(tmp_path: Path) -> None:
     """Not asked to end, not told: the kernel and a closed connection must do."""
     mark = uuid.uuid4().hex
@@ -435,6 +359,7 @@ def wait_until(true: Callable[[], bool], seconds: float) -> bool:
 
 
 def test_disabled_benchmarks_run_every_case_once(tmp_path: Path) -> None:
+    """D11: no file is written, and (see ``sweep``) no process is left."""
     ran = sweep(
         tmp_path,
         *("--benchmark-disable", "--axis", "model=mlp", "--axis", "strategy=ddp"),

@@ -215,6 +215,7 @@ def test_the_named_matrices(name: str, facts: Facts) -> None:
     ],
 )
 def test_why_a_cell_cannot_run(case: Case, facts: Facts, reason: str | None) -> None:
+    """A28, A29."""
     found = why_not(case, facts)
     if reason is None:
         assert found is None

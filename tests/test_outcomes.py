@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_end_to_end import ROOT, SHORT, sweep
+from tests.sweeps import ROOT, SHORT, sweep
 
 #: A plugin of the user's own: the first case fails after it was measured and replayed.
 FAILS_AFTERWARDS = """

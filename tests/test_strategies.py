@@ -14,6 +14,7 @@ from bench.case import Case
 from bench.worker.device import CpuDevice, device_for
 from bench.worker.strategies import (
     NOT_PARALLEL,
+    InvalidCase,
     Wrapped,
     buckets,
     bytes_of,
@@ -26,14 +27,23 @@ from bench.worker.strategies import (
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "devices", "used"), [(9, 8, 5), (10, 8, 5), (8, 8, 8), (16, 8, 8), (3, 8, 3)]
+    ("batch_size", "devices", "sizes"),
+    [
+        (9, 8, [2, 2, 2, 2, 1]),
+        (10, 8, [2] * 5),
+        (8, 8, [1] * 8),
+        (16, 8, [2] * 8),
+        (3, 8, [1] * 3),
+    ],
 )
 def test_dataparallel_uses_as_many_replicas_as_there_are_pieces(
-    batch_size: int, devices: int, used: int
+    batch_size: int, devices: int, sizes: list[int]
 ) -> None:
+    """A26."""
     module = nn.Linear(2, 2)
-    assert Wrapped(module, module, replicas=devices).replicas_used(batch_size) == used
-    assert len(torch.zeros(batch_size).chunk(devices)) == used  # which is what scatter does
+    assert Wrapped(module, module, replicas=devices).replicas_used(batch_size) == len(sizes)
+    pieces = torch.zeros(batch_size).chunk(devices)  # which is what scatter does
+    assert [len(piece) for piece in pieces] == sizes
 
 
 def test_dataparallel_on_a_cpu_is_labelled() -> None:
@@ -97,6 +107,14 @@ def test_what_ddp_is_told(
     assert wrap(module, case, CpuDevice(), ddp_kw).module is module
     wrap(module, case, FakeCuda(), ddp_kw)
     assert asked == [told, {**told, "device_ids": [3]}]
+
+
+def test_a_model_with_nothing_to_train_is_invalid_for_ddp() -> None:
+    """A02."""
+    frozen = nn.Linear(2, 2).requires_grad_(False)
+    with pytest.raises(InvalidCase, match="the model has no trainable parameter"):
+        wrap(frozen, Case(), CpuDevice(), {})
+    assert wrap(frozen, Case(strategy="single"), CpuDevice(), {}).module is frozen
 
 
 def test_gradients_summed_by_hand_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,5 +233,6 @@ def test_software_is_recorded_as_json() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there() -> None:
+    """A29: of a cell that is skipped before launch where this is known."""
     with pytest.raises(ValueError, match="device=cuda needs a GPU, found 0"):
         device_for("cuda", 0, "nccl")

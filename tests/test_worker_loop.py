@@ -101,6 +101,25 @@ def test_the_phases_of_a_step() -> None:
     assert loop(step_fn=own_step).phases == ("data", "step_fn", "optimizer")
 
 
+def test_a_step_fn_finds_the_gradients_of_the_step_before_at_zero() -> None:
+    """A18: an old-style zero_grad looks at them. Everyone else's are gone."""
+    found: list[Any] = []
+
+    def step_fn(model: Any, args: Any, target: Any) -> None:
+        found.append([parameter.grad for parameter in model.parameters()])
+        model(*args).sum().backward()
+
+    made = loop(step_fn=step_fn)
+    made.step()
+    made.step()
+    first, second = found
+    assert all(gradient is None for gradient in first)
+    assert all(gradient is not None and not gradient.any() for gradient in second)
+    made = loop()
+    made.step()
+    assert all(parameter.grad is None for parameter in made._wrapped.module.parameters())
+
+
 @pytest.mark.parametrize("reduce", [None, lambda: None])
 @pytest.mark.parametrize("step_fn", [None, own_step])
 def test_one_mark_a_phase(reduce: Any, step_fn: Any) -> None:

@@ -69,7 +69,7 @@ def check_gradients(
         error = _relative_error(found, expected)
         answer |= {
             "gradient_relative_error": error,
-            "gradients_match": error is not None and error <= TOLERANCE[case.precision],
+            "gradients_match": error is not None and error <= _tolerance(case, wrapped.module),
             "gradient_method": method,
         }
     for parameter in wrapped.module.parameters():
@@ -92,6 +92,12 @@ def _why_not(model: Model, module: nn.Module, case: Case) -> str | None:
     ):
         return "dropout makes each pass another calculation"
     return None
+
+
+def _tolerance(case: Case, module: nn.Module) -> float:
+    """A model may bring weights of half precision to a case of fp32."""
+    half = any(parameter.element_size() < 4 for parameter in trainable(module))
+    return TOLERANCE["bf16" if half else case.precision]
 
 
 def _batch(model: Model, case: Case, rank: int, device: Device) -> tuple[tuple[Any, ...], Any]:

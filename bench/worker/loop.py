@@ -68,7 +68,9 @@ class TrainingLoop:
         self.gradients(args, target)
         if self._optimizer is not None:
             self._optimizer.step()
-            self._optimizer.zero_grad(set_to_none=True)
+            # A step_fn may look at the gradients of the step before, as an old-style zero_grad
+            # does: there they are zero and not gone.
+            self._optimizer.zero_grad(set_to_none=self._model.step_fn is None)
         self.step_index += 1
 
     def gradients(self, args: tuple[Any, ...], target: Any) -> None:

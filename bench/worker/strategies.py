@@ -20,6 +20,11 @@ from bench.worker.device import Device
 NOT_PARALLEL = "not parallel: plain module"
 
 
+class InvalidCase(ValueError):
+    """A strategy that makes no sense for a model, on any machine. Its message is the whole cause:
+    the page (reports/load.py knows it by its name) shows no traceback with it."""
+
+
 @dataclass
 class Wrapped:
     """A model ready to be trained.
@@ -75,6 +80,11 @@ def _data_parallel(
 
 
 def _ddp(module: nn.Module, case: Case, device: Device, ddp_kw: Mapping[str, Any]) -> Wrapped:
+    if not trainable(module):
+        raise InvalidCase(
+            "invalid for ddp: the model has no trainable parameter, so there is no gradient to "
+            "reduce; measure it with strategy=single or dp"
+        )
     options = {name: value for name, value in ddp_kw.items() if name not in FIELD_NAMES}
     # What is at its default is left to this torch: an unset bucket_cap_mb is not 25, and a
     # newer torch warns where it would rather have another name.

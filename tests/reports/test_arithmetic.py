@@ -9,6 +9,7 @@ import pytest
 
 from reports.frames import Row, rows
 from reports.load import load
+from reports.page import render
 from reports.stats import percentile, step_time, throughput_ratio
 from reports.tables import Tables, compute
 from tests.reports.builder import case, document, entry, outcome, steps, sweep
@@ -122,6 +123,47 @@ def test_buckets_are_relative_to_the_default(written: Written) -> None:
     assert table["25", False]["ratio"] == pytest.approx(0.8)
     assert table["25", False]["includes_one"] is False
     assert table["unset", True]["includes_one"] is True  # cannot be told apart
+
+
+@pytest.mark.parametrize("ended", ["failed", "skipped"])
+def test_a_bucket_setting_without_a_number_stands_beside_the_others(
+    written: Written, ended: str
+) -> None:
+    """A18: not a ratio to nothing, and not left out."""
+    view = case(world_size=2, gradient_as_bucket_view=True)
+    others = [
+        outcome(case(world_size=4, bucket_cap_mb=25), "failed"),
+        outcome(case(world_size=2, bucket_cap_mb=1, static_graph=True), "failed"),
+        outcome(case(world_size=2, strategy="all_reduce"), "failed"),
+    ]
+    tables = made(
+        written,
+        entry(case(world_size=2), 0.1),
+        outcomes=[outcome(view, ended, reason="it cannot be so\nand more"), *others],
+    )
+    value, without = rows(tables.buckets)
+    assert (value["is_default"], value["not_run"]) == (True, None)
+    assert (without["id"], without["not_run"]) == ("ddp-resnet18-w2-view", ended)
+    assert (without["bucket_cap"], without["gradient_as_bucket_view"]) == ("unset", True)
+    assert without["group"] == value["group"]
+    assert without["reason"] == "it cannot be so"
+    assert without["ratio"] is without["throughput_samples_per_s"] is None
+    page = render(tables)
+    section = page[page.index('<section id="buckets"') : page.index('<section id="cases"')]
+    assert f">{ended}<" in section
+
+
+def test_a_failed_default_leaves_the_others_without_a_ratio(written: Written) -> None:
+    tables = made(
+        written,
+        entry(case(world_size=2, bucket_cap_mb=25), 0.1),
+        outcomes=[outcome(case(world_size=2), "failed")],
+    )
+    value, without = rows(tables.buckets)
+    assert value["ratio"] is without["ratio"] is None
+    assert value["reason"] == ("the default (bucket_cap_mb unset, no bucket view) was not measured")
+    assert (without["not_run"], without["reason"]) == ("failed", "no reason recorded")
+    render(tables)
 
 
 def test_dataparallel_on_a_cpu_is_no_comparison(written: Written) -> None:

@@ -15,7 +15,7 @@ from reports.frames import Row, rows
 from reports.load import load
 from reports.page import render
 from reports.tables import Tables, compute
-from tests.reports.builder import case, document, entry
+from tests.reports.builder import case, document, entry, outcome
 
 Shared = Callable[[str], Path]
 Written = Callable[..., Path]
@@ -27,6 +27,23 @@ def tables(*paths: Path) -> Tables:
 
 def by_size(table: pd.DataFrame, kind: str = "weak") -> dict[int, Row]:
     return {row["world_size"]: row for row in rows(table) if row["kind"] == kind}
+
+
+def test_a02_an_invalid_case_has_a_cause_and_no_traceback(written: Written) -> None:
+    def page(kind: str) -> str:
+        failure = {"phase": "wrap", "type": kind, "message": "no sense", "traceback": "in wrap"}
+        bad = outcome(case(world_size=2), "failed", failure=failure)
+        return render(tables(written(document([entry(case(), 0.1)], outcomes=[bad]))))
+
+    assert "InvalidCase: no sense" in page("InvalidCase")
+    assert "in wrap" not in page("InvalidCase")
+    assert "in wrap" in page("RuntimeError")
+
+
+def test_a26_fewer_pieces_than_devices_are_said(written: Written) -> None:
+    fields = case(strategy="dp", world_size=8, device="cuda")
+    page = render(tables(written(document([entry(fields, launch_changes={"replicas_used": 5})]))))
+    assert "The batch split into 5 pieces for 8 devices." in page
 
 
 def test_b02_throughput_is_the_jobs_and_per_rank_is_labelled(written: Written) -> None:
