@@ -378,6 +378,12 @@ def _rerun(item: pytest.Item, config: pytest.Config) -> str:
     words = ["pytest", item.nodeid, "--matrix", settings.matrix]
     for axis in settings.axes:
         words += ["--axis", axis]
+    usual = Settings()
+    for name in ("master_addr", "master_port", "data_root"):
+        if getattr(settings, name) != getattr(usual, name):
+            words += [f"--{name.replace('_', '-')}", str(getattr(settings, name))]
+    if settings.case_timeout_s is not None:
+        words += ["--case-timeout", f"{settings.case_timeout_s:g}"]
     return shlex.join(words)
 
 

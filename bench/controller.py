@@ -52,7 +52,10 @@ class Controller:
         except LaunchError as error:
             return Failure(phase="launch", message=str(error), type="LaunchError")
         try:
-            with tempfile.TemporaryDirectory(prefix="store-", dir=self._folder) as folder:
+            # A child that was killed with its rank may still be writing when this is removed.
+            with tempfile.TemporaryDirectory(
+                prefix="case-", dir=self._folder, ignore_cleanup_errors=True
+            ) as folder:
                 answer = group.run(self._job(case, folder), self._limits)
         except OSError as error:
             return Failure(phase="launch", message=f"the sweep's own folder: {error}")
@@ -129,7 +132,7 @@ class Controller:
             "download": settings.download,
             "host": settings.master_addr,
             "port": settings.master_port or None,
-            "store_file": str(Path(folder) / "store"),
+            "folder": folder,
         }
 
     def _gather(

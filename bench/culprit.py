@@ -55,13 +55,14 @@ class Part:
     @property
     def where(self) -> str:
         """Phase and, where there are steps, the step."""
-        if self.phase in STEPPING and self.step is not None:
-            return f"{self.phase} step {max(0, self.step)}"
-        return self.phase
+        step = self.failure_step
+        return self.phase if step is None else f"{self.phase} step {step}"
 
     @property
     def failure_step(self) -> int | None:
-        return max(0, self.step) if self.step is not None and self.phase in STEPPING else None
+        """None outside the steps that count: the one that leads in a window has no number."""
+        counts = self.phase in STEPPING and self.step is not None and self.step >= 0
+        return self.step if counts else None
 
     @property
     def progress_words(self) -> str:

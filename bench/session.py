@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from bench import journal, machine, matrix
 from bench.case import Case
@@ -19,6 +23,9 @@ from bench.settings import Settings
 from bench.sweep import Report, Sweep
 from bench.terminal import throughput
 from models.names import is_file, is_module
+
+#: Begins the name of a sweep's own folder; the number of its process follows.
+_FOLDER = "lockstep-sweep-"
 
 
 @dataclass
@@ -120,7 +127,10 @@ class Session:
 
     def open(self, cases: list[Case], report: Report, say: Callable[[str], None]) -> Sweep:
         """Ready to measure exactly these cases."""
-        self._folder = tempfile.TemporaryDirectory(prefix="lockstep-")
+        _remove_folders_of_the_dead()
+        self._folder = tempfile.TemporaryDirectory(
+            prefix=f"{_FOLDER}{os.getpid()}-", ignore_cleanup_errors=True
+        )
         kept = Journal(self.settings.journal_path, say)
         found: dict[str, dict[int, LaunchResult]] = {}
         if self.recorded is None:
@@ -273,6 +283,14 @@ class Session:
             "largest_world_size": self._largest_world_size(),
             "command": self.command,
         }
+
+
+def _remove_folders_of_the_dead() -> None:
+    """A sweep that was killed could not remove its own folder."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
+        pid = folder.name.removeprefix(_FOLDER).partition("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)  # another user's stays
 
 
 def _one_rank(case: Case) -> Case:

@@ -84,10 +84,6 @@ FILE_COLUMNS = columns(
 )
 
 
-#: Failures whose message is the whole cause (see bench/worker/strategies.py).
-_WITHOUT_TRACEBACK = ("InvalidCase",)
-
-
 @dataclass(frozen=True)
 class Records:
     """What the files hold: frames with the columns named above."""
@@ -194,7 +190,6 @@ def _outcomes(document: dict[str, Any], name: str) -> list[Row]:
     found = []
     for record in tables(table(document.get("lockstep")).get("outcomes")):
         failure = table(record.get("failure"))
-        told = text(failure.get("traceback"))
         found.append(
             entries.typed_fields(table(record.get("case")))
             | {
@@ -205,7 +200,7 @@ def _outcomes(document: dict[str, Any], name: str) -> list[Row]:
                 "phase": text(failure.get("phase")),
                 "rank": whole(failure.get("rank")),
                 "step": whole(failure.get("step")),
-                "traceback": told if failure.get("type") not in _WITHOUT_TRACEBACK else None,
+                "traceback": text(failure.get("traceback")),
                 "rerun": text(record.get("rerun")),
             }
         )

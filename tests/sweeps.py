@@ -53,29 +53,56 @@ class Sweep:
         return dict(next(each for each in outcomes if each["id"] == case_id))
 
 
-def sweep(folder: Path, *arguments: str, **environment: str) -> Sweep:
+@dataclass
+class Running:
+    """A sweep that has been started."""
+
+    process: subprocess.Popen[str]
+    json_path: Path
+    mark: str
+    temporary: Path
+
+    @property
+    def journal_lines(self) -> int:
+        journal = self.json_path.with_suffix(".journal.jsonl")
+        return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
+    def processes(self) -> list[list[str]]:
+        return processes_of(self.mark)
+
+    def end(self, clean: bool = True) -> Sweep:
+        """Wait for it; ``clean``: nothing of it may be left, no process and no file."""
+        output, _ = self.process.communicate(timeout=300)
+        if clean:
+            assert not self.processes(), f"processes outlived the run: {self.processes()}"
+            files = [*self.temporary.glob("lockstep*"), *self.temporary.glob("torchelastic*")]
+            assert not files, f"temporary files outlived the run: {files}"
+        document = json.loads(self.json_path.read_text()) if self.json_path.exists() else {}
+        return Sweep(self.process.returncode, output, document, self.json_path)
+
+
+def start_sweep(folder: Path, *arguments: str, **environment: str) -> Running:
     out = folder / "results" / "run.json"
     clean = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     mark = uuid.uuid4().hex
     temporary = folder / "temporary"
     temporary.mkdir(exist_ok=True)
-    done = subprocess.run(
+    process = subprocess.Popen(
         [
             *(sys.executable, "-m", "pytest", "bench", f"--benchmark-json={out}"),
             *("-p", "no:cacheprovider", *arguments),
         ],
         cwd=ROOT,
         env={**clean, "TMPDIR": str(temporary), "LOCKSTEP_TEST": mark, **environment},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
     )
-    leftovers = processes_of(mark)
-    assert not leftovers, f"processes outlived the run: {leftovers}"
-    files = [*temporary.glob("lockstep*"), *temporary.glob("torchelastic*")]
-    assert not files, f"temporary files outlived the run: {files}"
-    document = json.loads(out.read_text()) if out.exists() else {}
-    return Sweep(done.returncode, done.stdout + done.stderr, document, out)
+    return Running(process, out, mark, temporary)
+
+
+def sweep(folder: Path, *arguments: str, **environment: str) -> Sweep:
+    return start_sweep(folder, *arguments, **environment).end()
 
 
 def processes_of(mark: str) -> list[list[str]]:

@@ -220,7 +220,7 @@ def test_what_a_rank_is_told(launches: Launches, tmp_path: Path) -> None:
     assert first["max_seconds"] == 2.0  # a third of what the case has
     assert first["passes"] == ["timed", "check"]
     # A file store is new for every case and gone after it.
-    assert first["store_file"] != second["store_file"]
+    assert first["folder"] != second["folder"]
     assert not list(tmp_path.iterdir())
 
 

@@ -412,8 +412,14 @@ def test_f11_a_rank_that_never_answers_is_timed_out(swept: Sweep) -> None:
     """The cells after it are measured, and nothing of it is left: see ``sweep``."""
     outcome = ended(swept, "silent")
     assert outcome["outcome"] == "timed out"
-    assert f"not finished after {TIMEOUT_S} s" in outcome["reason"]
-    assert "rank 1 in warm-up" in outcome["reason"]
+    assert "warm-up did not end within" in outcome["reason"]
+    failure = outcome["failure"]
+    assert (failure["rank"], failure["phase"], failure["step"]) == (1, "warm-up", 0)
+    # Which rank is in which call, and all stacks.
+    assert "rank 0 in warm-up" in outcome["reason"]
+    assert "rank 1 in warm-up step 0, wait (" in outcome["reason"]
+    assert "--- rank 0" in failure["traceback"]
+    assert "silent.py" in failure["traceback"].partition("--- rank 1")[2]
 
 
 def test_f06_ranks_know_their_own_job_only(swept: Sweep) -> None:

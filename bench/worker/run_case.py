@@ -76,7 +76,7 @@ class Life:
         self.lifecycle[f"{name.replace('-', '_')}_s"] = time.perf_counter() - started
 
     def failure(self, error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
-        stepping = self.now in STEPPING
+        step = self.loop.step_index if self.loop is not None and self.now in STEPPING else -1
         message = _words(error)
         if self.now in ("rendezvous", "init"):
             message += _settings_of_meeting(job)
@@ -84,10 +84,11 @@ class Life:
             "rank": job["rank"],
             "host": socket.gethostname(),
             "phase": self.now,
-            "step": max(0, self.loop.step_index) if self.loop is not None and stepping else None,
+            "step": step if step >= 0 else None,  # the one that leads in a window has no number
             "type": type(error).__name__,
             "message": message,
-            "traceback": _traceback(error),
+            # Of a case that makes no sense the message is the whole cause.
+            "traceback": "" if isinstance(error, strategies.InvalidCase) else _traceback(error),
             "outcome": "out of memory" if _out_of_memory(error) else "failed",
             "collectives": strategies.collectives_begun(),
         }
@@ -128,7 +129,7 @@ def _out_of_memory(error: BaseException) -> bool:
 def _settings_of_meeting(job: dict[str, Any]) -> str:
     """Where the ranks tried to meet, for a failure's message: what the user may have to change."""
     where = (
-        f"file store {job['store_file']}"
+        f"file store {_store_file(job)}"
         if job["case"]["init_method"] == "file"
         else f"address {job['host']}:{job['port'] or 'any port'}"
     )
@@ -208,9 +209,12 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
     profiled_step_s = None
     if "profiled" in passes:
         with life.phase("profiled"):
-            communication, profiled = _profiled_pass(job, loop, device, ranks, case)
+            communication, profiled = _profiled_pass(
+                job, loop, device, ranks, case, trains=bool(trained)
+            )
             profiled_step_s = statistics.median(ranks.maximum(profiled))
-        checked |= _reduced_bytes(communication.pop("reduced_bytes"), gradient_bytes, case)
+        expected_bytes = strategies.bytes_of(wrapped.reduced) if wrapped.reduce else gradient_bytes
+        checked |= _reduced_bytes(communication.pop("reduced_bytes"), expected_bytes, case)
 
     bucket_record = strategies.buckets(wrapped.ddp) if wrapped.ddp is not None else None
     silent_step_s = None
@@ -224,7 +228,7 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
     saved = None
     if "checkpoint" in passes:
         with life.phase("checkpoint"):
-            saved = _checkpoint(module) if rank == 0 else None
+            saved = _checkpoint(module, job) if rank == 0 else None
             ranks.barrier()
 
     with life.phase("teardown"):
@@ -297,7 +301,7 @@ def _rendezvous(job: dict[str, Any], case: Case, life: Life) -> Any:
     if case.init_method == "file":
         if job["rank"] == 0:
             # torch would try again for ever to open a file that cannot be.
-            Path(job["store_file"]).open("ab").close()
+            _store_file(job).open("ab").close()
             life.say("rank_rendezvous")
         return None
     store = None
@@ -321,6 +325,17 @@ def _rendezvous(job: dict[str, Any], case: Case, life: Life) -> Any:
     os.environ["MASTER_ADDR"] = job["host"]
     os.environ["MASTER_PORT"] = str(job["port"])
     return store
+
+
+def _store_file(job: dict[str, Any]) -> Path:
+    return Path(job["folder"]) / "store"
+
+
+def _scratch(job: dict[str, Any]) -> tempfile.TemporaryDirectory[str]:
+    """A folder of this rank's own, within the case's where this host has it: what a killed child
+    leaves there goes with the case."""
+    folder = job["folder"]
+    return tempfile.TemporaryDirectory(dir=folder if os.path.isdir(folder) else None)
 
 
 def _resolve(host: str) -> None:
@@ -349,7 +364,7 @@ def _join(job: dict[str, Any], case: Case) -> Ranks:
     else:
         address = f"tcp://{job['host']}:{job.get('port')}"
         options["init_method"] = (
-            Path(job["store_file"]).as_uri() if case.init_method == "file" else address
+            _store_file(job).as_uri() if case.init_method == "file" else address
         )
         options |= {"rank": job["rank"], "world_size": job["world_size"]}
     dist.init_process_group(**options)
@@ -384,7 +399,12 @@ def _source(
 
 
 def _profiled_pass(
-    job: dict[str, Any], loop: TrainingLoop, device: Device, ranks: Ranks, case: Case
+    job: dict[str, Any],
+    loop: TrainingLoop,
+    device: Device,
+    ranks: Ranks,
+    case: Case,
+    trains: bool,
 ) -> tuple[dict[str, Any], list[float]]:
     """The communication figures of this rank, and its step times under the profiler."""
     activities = [torch.profiler.ProfilerActivity.CPU]
@@ -411,19 +431,21 @@ def _profiled_pass(
         profiler.step()
     marks = len(loop.phases)
     step_s = [clock.seconds(i * marks, (i + 1) * marks) for i in range(steps)]
-    with tempfile.TemporaryDirectory(prefix="lockstep-trace-") as folder:
+    with _scratch(job) as folder:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
         figures = trace.analyse(path, rank=job["rank"])
-    return _communication(figures, case), step_s
+    return _communication(figures, case, trains), step_s
 
 
-def _communication(figures: trace.RankTrace, case: Case) -> dict[str, Any]:
+def _communication(figures: trace.RankTrace, case: Case, trains: bool) -> dict[str, Any]:
     """What the record keeps; no communication found where there must be some is said in words."""
     record: dict[str, Any] | None = figures.to_json()
     note = None
     if case.processes == 1:
         note = "one process: nothing to communicate" if case.strategy != "ddp" else None
+    elif not trains:
+        note = "nothing is trained: nothing to communicate"
     elif not figures.to_json()["calls_per_step"]:
         note = (
             "the profiler shows no communication although several ranks train together; "
@@ -459,9 +481,9 @@ def _reduced_bytes(figures: trace.RankTrace, gradient_bytes: int, case: Case) ->
     }
 
 
-def _checkpoint(module: nn.Module) -> dict[str, Any]:
+def _checkpoint(module: nn.Module, job: dict[str, Any]) -> dict[str, Any]:
     """Save the state once, as rank 0 of a job does: seconds and bytes."""
-    with tempfile.TemporaryDirectory(prefix="lockstep-checkpoint-") as folder:
+    with _scratch(job) as folder:
         path = Path(folder) / "state.pt"
         started = time.perf_counter()
         torch.save(module.state_dict(), path)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ NOT_PARALLEL = "not parallel: plain module"
 
 class InvalidCase(ValueError):
     """A strategy that makes no sense for a model, on any machine. Its message is the whole cause:
-    the page (reports/load.py knows it by its name) shows no traceback with it."""
+    no traceback is kept with it."""
 
 
 @dataclass
@@ -39,6 +39,8 @@ class Wrapped:
     ddp: nn.parallel.DistributedDataParallel | None = None
     replicas: int = 1
     label: str | None = None
+    #: Of a reduction by hand: the parameters whose gradients it found in its first step.
+    reduced: list[nn.Parameter] = field(default_factory=list)
 
     def replicas_used(self, batch_size: int) -> int:
         """Replicas that get samples: DataParallel splits as torch.chunk does."""
@@ -111,7 +113,14 @@ def _all_reduce(
                 dist.all_reduce(parameter.grad)
                 parameter.grad.div_(case.world_size)
 
-    return Wrapped(module, module, reduce=reduce)
+    def first_reduce() -> None:
+        # A parameter that takes no part in the loss never gets a gradient.
+        wrapped.reduced += [each for each in module.parameters() if each.grad is not None]
+        wrapped.reduce = reduce
+        reduce()
+
+    wrapped = Wrapped(module, module, reduce=first_reduce)
+    return wrapped
 
 
 _WRAPPERS = {
