@@ -12,7 +12,9 @@ from typing import Any
 from tests.faults.kinds import CASE_TIMEOUT_S, KINDS, Fault, Kind
 from tests.faults.sweeps import (
     GONE_WITHIN_S,
+    SETTLED_S,
     Cell,
+    Left,
     Sweep,
     cell,
     disagreements,
@@ -71,25 +73,29 @@ def _run(faults: Sequence[Fault], folder: Path) -> list[Verdict]:
         for each in watched.values():
             each.look()
         time.sleep(0.05)
-    left, _ = sweep.left_over(GONE_WITHIN_S) if ended else ([], 0.0)
+    left = sweep.left_over(SETTLED_S)[0] if ended else []
     sweep.close()
     verdicts = [each.verdict() for each in watched.values()]
-    _blame(verdicts, _problems_of(sweep, ended, left), len(left))
+    _blame(verdicts, left, _problems_of(sweep, ended))
     return verdicts
 
 
-def _blame(verdicts: list[Verdict], problems: list[str], processes_left: int) -> None:
-    """What is wrong with a sweep as a whole is put down to its last fault."""
+def _blame(verdicts: list[Verdict], left: list[Left], problems: list[str]) -> None:
+    """A process that outlives pytest belongs to the fault that noted it; what is wrong with a
+    sweep as a whole, and processes that nobody knows, are put down to its last fault."""
     happened = [verdict for verdict in verdicts if verdict.injected]
     last = (happened or verdicts)[-1]
     last.problems += problems
-    last.processes_left += processes_left
+    for process in left:
+        of = next((v for v in verdicts if process.pid in v.pids), last)
+        of.problems.append(f"still there after pytest ended: {process.words}")
+        if process.pid not in of.left:
+            of.left.append(process.pid)
 
 
-def _problems_of(sweep: Sweep, ended: bool, left: list[str]) -> list[str]:
+def _problems_of(sweep: Sweep, ended: bool) -> list[str]:
     document = sweep.document()
     problems = [*sweep.journal.problems, *disagreements(sweep.journal, document)]
-    problems += [f"still there after pytest ended: {process}" for process in left]
     if torn := sweep.journal.torn():
         problems.append(f"the journal ends within an entry: {torn[:200]!r}")
     outcomes = outcomes_by(document, "model").values()
@@ -156,7 +162,8 @@ class _Watched:
         path = self.sweep.notes / f"{self.fault.number}-fault.json"
         truth = json.loads(path.read_text()) if path.exists() else None
         verdict.injected = truth is not None
-        verdict.processes_left = len(self.left)
+        verdict.pids = [noted["pid"] for noted in self._noted()]
+        verdict.left = [noted["pid"] for noted in self.left]
         verdict.problems += [
             f"still there {GONE_WITHIN_S:g} s after the case was over: {noted}"
             for noted in self.left

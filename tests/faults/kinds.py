@@ -37,7 +37,7 @@ Draw = Callable[[random.Random], dict[str, Any]]
 class Kind:
     """One kind of fault and what is right after it.
 
-    ``weight``: its share of the faults. ``places``: where it may happen. ``outcomes``: those that
+    ``weight``: how many of 200 faults. ``places``: where it may happen. ``outcomes``: those that
     are right. ``type``: the failure's exception type, where one is expected. ``blames_rank`` and
     ``says_phase``: whether the failure must name the rank and the phase of the fault.
     ``step``: "right", or "not wrong" where nobody is left to say it (None is right too), or
@@ -113,7 +113,7 @@ def _moment_and_launches(random_: random.Random) -> dict[str, Any]:
 
 
 def _unwritable(random_: random.Random) -> dict[str, Any]:
-    return {"path": random_.choice(["below a file", "in /proc", "a folder"])}
+    return {"path": random_.choice(["below a file", "below /proc", "in /proc", "a folder"])}
 
 
 def _filled(random_: random.Random) -> dict[str, Any]:
@@ -154,9 +154,9 @@ KINDS = {
         *_exceptions(),
         Kind("SIGKILL of the child", IN_CASE, 10, ANYWHERE, **_CRASH),
         Kind("SIGSTOP of the child", IN_CASE, 5, ANYWHERE, **_TIME_OUT),
-        Kind("SIGKILL of the rank", IN_CASE, 5, ANYWHERE, **_CRASH),
+        Kind("SIGKILL of the rank", IN_CASE, 6, ANYWHERE, **_CRASH),
         Kind("SIGSTOP of the rank", IN_CASE, 3, ANYWHERE, **_TIME_OUT),
-        Kind("SIGKILL of torchrun", IN_CASE, 4, ANYWHERE, **_LAUNCHER),
+        Kind("SIGKILL of torchrun", IN_CASE, 5, ANYWHERE, **_LAUNCHER),
         Kind("SIGSTOP of torchrun", IN_CASE, 3, ANYWHERE, **_LAUNCHER),
         Kind("SIGTERM of torchrun", IN_CASE, 4, ANYWHERE, **_LAUNCHER),
         Kind(
@@ -164,13 +164,14 @@ KINDS = {
             IN_CASE,
             5,
             ("step_fn",),
-            outcomes=("failed", "timed out"),
+            # gloo may end the process where buffers of two sizes meet.
+            outcomes=("failed", "timed out", "crashed"),
             step="unchecked",
             draw=lambda random_: {"how": random_.choice(["no_sync", "no backward"])},
         ),
         Kind("sleeps for ever", IN_CASE, 4, ("forward", "backward"), **_TIME_OUT),
         Kind("20 MB printed, exception", IN_CASE, 4, ANYWHERE, draw=_exception),
-        Kind("invalid UTF-8 printed, SIGKILL", IN_CASE, 3, ANYWHERE, **_CRASH),
+        Kind("invalid UTF-8 printed, SIGKILL", IN_CASE, 4, ANYWHERE, **_CRASH),
         Kind("MemoryError", IN_CASE, 6, ANYWHERE, outcomes=("out of memory",), type="MemoryError"),
         Kind("allocation failure", IN_CASE, 6, ANYWHERE, outcomes=("out of memory",)),
         Kind("os._exit(0)", IN_CASE, 6, ANYWHERE, **_CRASH),
@@ -189,7 +190,7 @@ KINDS = {
         Kind(
             "grandchild in its own session",
             IN_CASE,
-            3,
+            4,
             ANYWHERE,
             draw=_grandchild,
             type="ValueError",
@@ -199,7 +200,7 @@ KINDS = {
         Kind("control characters", IN_CASE, 4, ANYWHERE, type="ValueError"),
         Kind("lone surrogates", IN_CASE, 4, ANYWHERE, type="ValueError"),
         Kind("__str__ raises", IN_CASE, 4, ANYWHERE, type="SilentError"),
-        Kind("SIGINT of pytest", AROUND, 7, outcomes=(), draw=_moment_and_launches),
+        Kind("SIGINT of pytest", AROUND, 6, outcomes=(), draw=_moment_and_launches),
         Kind("SIGTERM of pytest", AROUND, 5, outcomes=(), draw=_moment_and_launches),
         Kind("SIGKILL of pytest, --resume", AROUND, 6, outcomes=(), draw=_moment),
         Kind("master port taken", AROUND, 3, outcomes=(), draw=lambda _: {}),
@@ -217,8 +218,7 @@ KINDS = {
 def chosen(seed: int, count: int, only: Collection[str] = ()) -> list[Fault]:
     """``count`` faults of the kinds ``only`` (empty: all), always the same for a seed.
 
-    How many of each kind goes by weight, every kind at least once where there are enough; which
-    rank, place, phase and step is chance.
+    How many of each kind goes by weight; which rank, place, phase and step is chance.
     """
     random_ = random.Random(seed)
     kinds = [kind for kind in KINDS.values() if not only or kind.name in only]
@@ -231,12 +231,8 @@ def chosen(seed: int, count: int, only: Collection[str] = ()) -> list[Fault]:
 
 def _shares(kinds: list[Kind], count: int) -> dict[str, int]:
     """How many of each kind: by weight, rounded so that the sum is ``count``."""
-    at_least = 1 if count >= len(kinds) else 0
     total = sum(kind.weight for kind in kinds)
-    exact = {
-        kind.name: at_least + kind.weight / total * (count - at_least * len(kinds))
-        for kind in kinds
-    }
+    exact = {kind.name: kind.weight / total * count for kind in kinds}
     shares = {name: int(value) for name, value in exact.items()}
     largest_rest = sorted(exact, key=lambda name: shares[name] - exact[name])
     for name in largest_rest[: count - sum(shares.values())]:

@@ -29,6 +29,8 @@ SHORT = (
 )
 #: What belongs to a case must be gone this long after the case is over.
 GONE_WITHIN_S = 5.0
+#: What was killed before pytest ended may be on its way out of the kernel for so long.
+SETTLED_S = 0.5
 _LOOK_EVERY_S = 0.05
 
 Cell = dict[str, Any]
@@ -100,6 +102,14 @@ class Journal:
             return self.path.read_bytes()[self._read :]
         except OSError:
             return b""
+
+
+@dataclass(frozen=True)
+class Left:
+    """A process that should be gone."""
+
+    pid: int
+    words: str
 
 
 class Sweep:
@@ -194,17 +204,16 @@ class Sweep:
             and process.info["status"] != psutil.STATUS_ZOMBIE
         ]
 
-    def left_over(self, seconds: float) -> tuple[list[str], float]:
+    def left_over(self, seconds: float) -> tuple[list[Left], float]:
         """(what still lives after so many seconds, how long the rest took to go)."""
         started = time.monotonic()
         while (left := self.processes()) and time.monotonic() - started < seconds:
             time.sleep(_LOOK_EVERY_S)
-        return [describe(process) for process in left], time.monotonic() - started
+        return [Left(each.pid, _words(each)) for each in left], time.monotonic() - started
 
-    def close(self) -> list[str]:
-        """Kill whatever is left; what it was. Every process is one that this sweep started."""
+    def close(self) -> None:
+        """Kill whatever is left. Every process of the mark is one that this sweep started."""
         left = self.processes()
-        names = [describe(process) for process in left]
         for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -212,10 +221,9 @@ class Sweep:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        return names
 
 
-def describe(process: psutil.Process) -> str:
+def _words(process: psutil.Process) -> str:
     try:
         words = " ".join(process.cmdline()) or process.name()
         return f"{process.pid} ({process.status()}, parent {process.ppid()}): {words[:160]}"

@@ -61,7 +61,7 @@ def _row(name: str, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
         name,
         _share(verdict.injected for verdict in verdicts),
         *(_share(getattr(verdict, check) for verdict in injected) for check in _CHECKS),
-        str(sum(verdict.processes_left for verdict in verdicts)),
+        str(sum(len(verdict.left) for verdict in verdicts)),
         f"{statistics.median(seconds):.2f}" if seconds else "-",
         f"{max(seconds):.2f}" if seconds else "-",
     )

@@ -19,7 +19,9 @@ class Verdict:
     step_right: bool | None = None
     next_measured: bool | None = None
     readable: bool | None = None
-    processes_left: int = 0
+    #: The processes that belong to the faulty case, and those of them that did not go.
+    pids: list[int] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
     #: From the fault until its case is in the journal, or until pytest has ended.
     seconds: float | None = None
     problems: list[str] = field(default_factory=list)
@@ -36,7 +38,7 @@ class Verdict:
         )
         return (
             self.injected
-            and not self.processes_left
+            and not self.left
             and not self.problems
             and all(value is not False for value in checked)
         )
