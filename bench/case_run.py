@@ -268,16 +268,21 @@ class CaseRun:
 
     def _launcher_ended(self) -> Failure | None:
         """Where all ranks went at once, the launcher took them with it: that is the cause."""
-        if not all(part.lost for part in self._parts.values()):
+        if not any(part.lost for part in self._parts.values()):
             return None
+        others = [
+            rank.connection
+            for number, rank in self._ranks.items()
+            if number not in self._parts or not self._parts[number].lost
+        ]
         deadline = time.monotonic() + _LAUNCHER_S
-        while (problem := self._launched.problem()) is None:
+        # An idle rank says nothing: what can be read is the end of its stream.
+        while (problem := self._launched.problem()) is None or len(ready(others, 0)) < len(others):
             if time.monotonic() > deadline:
                 return None
             time.sleep(0.05)
-        first = self._parts[0]
         return Failure(
-            phase=first.phase,
+            phase=self._phase,
             message=f"{problem}; its ranks are gone",
             type="Crash",
             outcome="crashed",
