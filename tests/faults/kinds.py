@@ -108,8 +108,10 @@ def _moment(random_: random.Random) -> dict[str, Any]:
     return {"cells": cells, "delay_s": round(random_.uniform(0, 0.6 if cells else 6), 2)}
 
 
-def _moment_and_launches(random_: random.Random) -> dict[str, Any]:
-    return {**_moment(random_), "launches": random_.choice([1, 1, 2])}
+def _interruption(random_: random.Random) -> dict[str, Any]:
+    """``group``: to pytest's whole group, as a terminal does, or to pytest alone."""
+    launches, group = random_.choice([1, 1, 2]), random_.random() < 0.5
+    return {**_moment(random_), "launches": launches, "group": group}
 
 
 def _unwritable(random_: random.Random) -> dict[str, Any]:
@@ -200,12 +202,12 @@ KINDS = {
         Kind("control characters", IN_CASE, 4, ANYWHERE, type="ValueError"),
         Kind("lone surrogates", IN_CASE, 4, ANYWHERE, type="ValueError"),
         Kind("__str__ raises", IN_CASE, 4, ANYWHERE, type="SilentError"),
-        Kind("SIGINT of pytest", AROUND, 6, outcomes=(), draw=_moment_and_launches),
-        Kind("SIGTERM of pytest", AROUND, 5, outcomes=(), draw=_moment_and_launches),
+        Kind("SIGINT of pytest", AROUND, 6, outcomes=(), draw=_interruption),
+        Kind("SIGTERM of pytest", AROUND, 5, outcomes=(), draw=_interruption),
         Kind("SIGKILL of pytest, --resume", AROUND, 6, outcomes=(), draw=_moment),
-        Kind("master port taken", AROUND, 3, outcomes=(), draw=lambda _: {}),
-        Kind("master address unknown", AROUND, 2, outcomes=(), draw=lambda _: {}),
-        Kind("GLOO_SOCKET_IFNAME unknown", AROUND, 2, outcomes=(), draw=lambda _: {}),
+        Kind("master port taken", AROUND, 3, outcomes=()),
+        Kind("master address unknown", AROUND, 2, outcomes=()),
+        Kind("GLOO_SOCKET_IFNAME unknown", AROUND, 2, outcomes=()),
         Kind("disk full before", AROUND, 2, outcomes=(), needs_mount=True),
         Kind("disk full for a while", AROUND, 2, outcomes=(), draw=_filled, needs_mount=True),
         Kind("disk full for good", AROUND, 2, outcomes=(), draw=_filled, needs_mount=True),

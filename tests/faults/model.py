@@ -26,6 +26,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 FOLDER = "LOCKSTEP_FAULTS_FOLDER"
+#: Tells the processes of one sweep from all others of the machine.
+MARK = "LOCKSTEP_FAULTS_MARK"
 #: Phases in which a failure names its step (see Life.failure).
 STEPPING = ("warm-up", "timed", "profiled", "no-communication")
 #: Before a rank, and not its child, is hit: what the child said must have been passed on, or
@@ -105,9 +107,14 @@ class FaultyModel:
 
     def reached(self, where: str) -> None:
         """A place in the job has been reached: here and now the fault may be due."""
-        if self.is_due(where):
-            self._note()
-            DEEDS[self.kind](self)
+        if not self.is_due(where):
+            return
+        if self.kind.endswith("of torchrun") and _torchrun() is None:
+            # An earlier fault has killed it and the ranks live on: another sweep will do this one.
+            note(f"{self.number}-not-now", os.getpid())
+            return
+        self._note()
+        DEEDS[self.kind](self)
 
     def is_due(self, where: str) -> bool:
         if self._happened or where != self.where or int(os.environ["RANK"]) != self.rank:
@@ -224,15 +231,32 @@ def _raise(fault: FaultyModel) -> None:
 
 def _signal(number: signal.Signals, who: str) -> Callable[[FaultyModel], None]:
     def deed(fault: FaultyModel) -> None:
-        pid = os.getpid()
+        pid: int | None = os.getpid()
         if who != "child":
             time.sleep(_SETTLE_S)
-            pid = os.getppid()
+            pid = _of_this_sweep(os.getppid(), "bench.worker")
         if who == "torchrun":
-            pid = psutil.Process(pid).ppid()
+            pid = _torchrun()
+        if pid is None:
+            raise LookupError(f"there is no {who} to hit")
         os.kill(pid, number)
 
     return deed
+
+
+def _torchrun() -> int | None:
+    return _of_this_sweep(psutil.Process(os.getppid()).ppid(), "torch.distributed.run")
+
+
+def _of_this_sweep(pid: int, word: str) -> int | None:
+    """The process, if it is what it is taken for: of an orphan the parent is a stranger, such as
+    the init process, which must never be hit."""
+    try:
+        process = psutil.Process(pid)
+        ours = process.environ().get(MARK) == os.environ[MARK] and word in process.cmdline()
+    except psutil.Error:
+        return None
+    return pid if ours else None
 
 
 def _sleep(fault: FaultyModel) -> None:
