@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -39,6 +40,7 @@ _ENDS_WITHIN_S = 5.0
 _UNKNOWN_HOST_WITHIN_S = 20.0
 #: With strangers at the door a sweep may take longer, but not several times as long.
 _WITH_STRANGERS_S = 60.0
+FILLER = "filler"
 _DISK_BYTES = 2 * 2**20
 
 
@@ -66,6 +68,7 @@ class Scene:
         self.options = verdict.fault.options
         self._ends = ends
         self._sweeps: list[Sweep] = []
+        self.ended_s = 0.0  # when pytest had ended, on the monotonic clock
 
     def tails(self) -> list[str]:
         """What pytest printed last, for whoever reads that something is not right."""
@@ -89,6 +92,7 @@ class Scene:
     def ended(self, sweep: Sweep, seconds: float = _MOST_SECONDS) -> bool:
         """Wait for pytest, then look for what it has left behind."""
         ended = sweep.wait(seconds)
+        self.ended_s = time.monotonic()
         self.check("outcome_right", ended, f"pytest did not end within {seconds:g} s")
         if ended:
             self.look_for_processes(sweep, SETTLED_S)
@@ -167,7 +171,7 @@ def interrupted(number: signal.Signals) -> Callable[[Scene], None]:
             sweep.process.send_signal(number)
         if not scene.ended(sweep, 60):
             return
-        scene.verdict.seconds = seconds = time.monotonic() - sent_s
+        scene.verdict.seconds = seconds = scene.ended_s - sent_s
         late = f"pytest ended after {seconds:.1f} s, not within {_ENDS_WITHIN_S:g} s"
         scene.check("outcome_right", seconds <= _ENDS_WITHIN_S, late)
         scene.check_status(sweep, 2)
@@ -202,7 +206,12 @@ def killed_and_resumed(scene: Scene) -> None:
     sweep.journal.more()
     for problem in sweep.journal.problems:
         scene.check("readable", False, problem)
-    held = {entry["case"]["seed"]: entry["launch_result"] for entry in sweep.journal.answers}
+    held = {}
+    for entry in sweep.journal.answers:
+        if entry["type"] == "launch_result":
+            held[entry["case"]["seed"]] = entry["launch_result"]
+        else:
+            scene.check("outcome_right", False, f"a cell failed before the signal: {entry}")
     again = scene.start(cells, "--resume")
     # The journal is read when all is over: a wrong --resume may begin it anew.
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -216,11 +225,11 @@ def killed_and_resumed(scene: Scene) -> None:
     document = again.document() or {"benchmarks": []}
     entries = {each["extra_info"]["case"]["seed"]: each for each in document["benchmarks"]}
     for seed, launch in held.items():
-        entry = entries.get(seed)
+        found = entries.get(seed)
         taken_over = (
-            entry is not None
-            and entry["stats"].get("data") == launch["step_s"]
-            and entry["extra_info"]["result"]["launches"] == [launch["fields"]]
+            found is not None
+            and found["stats"].get("data") == launch["step_s"]
+            and found["extra_info"]["result"]["launches"] == [launch["fields"]]
         )
         problem = f"cell {seed} was finished before; the final JSON does not hold those numbers"
         scene.check("outcome_right", taken_over, problem)
@@ -299,19 +308,21 @@ def why_no_mount() -> str | None:
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of its own that is soon full."""
+    """A file system of its own that is soon full. What was written to it is kept beside it."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tmpfs", str(folder)]
     subprocess.run(command, check=True, capture_output=True)
     try:
         yield folder
     finally:
+        kept = folder.with_name(f"{folder.name}-kept")
+        shutil.copytree(folder, kept, ignore=shutil.ignore_patterns(FILLER))
         subprocess.run(["umount", "--lazy", str(folder)], check=False, capture_output=True)
 
 
 def fill(disk: Path) -> Path:
     """Take all the space there is; what to remove to give it back."""
-    filler = disk / "filler"
+    filler = disk / FILLER
     with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
         while file.write(bytes(65536)):
             pass
@@ -420,7 +431,7 @@ def rubbish(scene: Scene) -> None:
     with Rubbish(sweep.process.pid, scene.verdict.fault.number) as strangers:
         ended = scene.ended(sweep)
     scene.verdict.injected = strangers.connections > 0
-    scene.verdict.seconds = seconds = time.monotonic() - started_s
+    scene.verdict.seconds = seconds = scene.ended_s - started_s
     late = f"the sweep took {seconds:.0f} s, not less than {_WITH_STRANGERS_S:g} s"
     scene.check("outcome_right", seconds <= _WITH_STRANGERS_S, late)
     if ended:

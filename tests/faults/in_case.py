@@ -84,8 +84,7 @@ def _look(sweep: Sweep, watched: dict[str, _Watched]) -> None:
 def _blame(verdicts: list[Verdict], left: list[Left], problems: list[str]) -> None:
     """A process that outlives pytest belongs to the fault that noted it; what is wrong with a
     sweep as a whole, and processes that nobody knows, are put down to its last fault."""
-    happened = [verdict for verdict in verdicts if verdict.injected]
-    last = (happened or verdicts)[-1]
+    last = ([verdict for verdict in verdicts if verdict.over] or verdicts)[-1]
     last.problems += problems
     for process in left:
         of = next((v for v in verdicts if process.pid in v.pids), last)

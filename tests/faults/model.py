@@ -69,8 +69,8 @@ class FaultyModel:
         self.options = options
         self._life: Any = None
         self._happened = False
-        if where != "step_fn":
-            self.step_fn = None  # a model that brings one has no other phases within a step
+        # A model that brings one has no other phases within a step, and no check of gradients.
+        self.step_fn = self._step_in_which_one_is_silent if where == "step_fn" else None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FaultyModel:
         return self  # the check of gradients copies the module: there is still one fault
@@ -93,16 +93,14 @@ class FaultyModel:
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return _Optimizer(self, parameters)
 
-    def step_fn(self, model: Callable[..., Any], args: tuple[Any, ...], target: Any) -> None:
-        """A step in which one rank may leave its part of the all-reduce out."""
-        skips = self.is_due("step_fn")
-        how = self.options.get("how")
-        silent = skips and how == "no_sync"
-        if skips:
+    def _step_in_which_one_is_silent(self, model: Any, args: tuple[Any, ...], target: Any) -> None:
+        """Forward and backward; when it is due one rank leaves its part of the all-reduce out."""
+        how = self.options["how"] if self.is_due("step_fn") else None
+        if how:
             self._note()
-        with model.no_sync() if silent else contextlib.nullcontext():  # type: ignore[attr-defined]
+        with model.no_sync() if how == "no_sync" else contextlib.nullcontext():
             loss = self.loss(model(*args), target)
-            if not (skips and how == "no backward"):
+            if how != "no backward":
                 loss.backward()
 
     def reached(self, where: str) -> None:
@@ -128,7 +126,7 @@ class FaultyModel:
         """The step as a failure in this phase names it."""
         if self._life.now not in STEPPING or self._life.loop is None:
             return None
-        return max(0, self._life.loop.step_index)
+        return max(0, int(self._life.loop.step_index))
 
     def _note(self) -> None:
         note(f"{self.number}-fault", os.getpid(), phase=self._life.now, step=self._step())
@@ -157,7 +155,7 @@ class _Net(nn.Module):
     def named_parameters(self, *args: Any, **keywords: Any) -> Iterator[tuple[str, nn.Parameter]]:
         # What DDP's constructor asks of a module first, before any rank talks to another.
         self._fault.reached("wrap")
-        return super().named_parameters(*args, **keywords)
+        yield from super().named_parameters(*args, **keywords)
 
     def forward(self, x: Tensor) -> Tensor:
         self._fault.reached("forward")

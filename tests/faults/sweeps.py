@@ -281,14 +281,14 @@ def disagreements(journal: Journal, document: dict[str, Any] | None) -> list[str
         if outcomes.get(case_id, {}).get("outcome") != "ok":
             said = outcomes.get(case_id, {}).get("outcome")
             found.append(f"{case_id}: measured according to the journal, {said!r} in the JSON")
-        entry = entries.get(case_id)
-        if entry is None:
+        benchmark = entries.get(case_id)
+        if benchmark is None:
             found.append(f"{case_id}: measured according to the journal, no benchmark in the JSON")
             continue
         times = [time for launch in launches for time in launch["step_s"]]
-        if entry["stats"].get("data") != times:
+        if benchmark["stats"].get("data") != times:
             found.append(f"{case_id}: stats.data is not what the journal holds")
-        if entry["extra_info"]["result"]["launches"] != [each["fields"] for each in launches]:
+        if benchmark["extra_info"]["result"]["launches"] != [each["fields"] for each in launches]:
             found.append(f"{case_id}: extra_info is not what the journal holds")
     for case_id in entries:
         if case_id not in results:
