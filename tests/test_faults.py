@@ -11,6 +11,7 @@ import pytest
 
 from bench.matrix import read_matrix
 from tests.faults import in_case
+from tests.faults.__main__ import groups
 from tests.faults.around import SCENES
 from tests.faults.kinds import AROUND, IN_CASE, KINDS, STEPS, Fault, chosen
 from tests.faults.model import DEEDS
@@ -60,6 +61,16 @@ def test_a_matrix_keeps_the_order_of_its_cells(tmp_path: Path) -> None:
     path.write_text(matrix(cells))
     tables = read_matrix(str(path))["scaling"]
     assert [{name: values[0] for name, values in each.items()} for each in tables] == cells
+
+
+def test_faults_of_torchrun_are_dealt_out_to_many_sweeps() -> None:
+    faults = [fault for fault in chosen(9, 200) if KINDS[fault.kind].family == IN_CASE]
+    sweeps = groups(faults)
+    assert sorted(fault.number for each in sweeps for fault in each) == [f.number for f in faults]
+    for each in sweeps:
+        assert len(each) <= 12 and len({fault.world_size for fault in each}) == 1
+        assert [fault.number for fault in each] == sorted(fault.number for fault in each)
+        assert sum(fault.kind.endswith("of torchrun") for fault in each) <= 2
 
 
 TRUTH = {"rank": 1, "phase": "timed", "step": 3}

@@ -11,20 +11,24 @@ The faults are chosen from a seed, which is printed: ``--seed`` chooses the same
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import resource
 import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.faults import around, in_case
 from tests.faults.kinds import AROUND, IN_CASE, KINDS, Fault, chosen
 from tests.faults.table import table
 from tests.faults.verdict import Verdict
+
+Run = Callable[[Sequence[Fault], Path], list[Verdict]]
 
 FAULTS = 200
 #: Of one kind, where only some kinds are asked for.
@@ -73,28 +77,41 @@ def _inject(faults: Sequence[Fault], seed: int, folder: Path) -> list[Verdict]:
         for verdict in wrong:
             print(verdict.report(seed), flush=True)
 
-    for number, group in enumerate(_groups(inside), start=1):
+    sweeps = groups(inside)
+    for number, group in enumerate(sweeps, start=1):
         started = time.monotonic()
-        found = in_case.run(group, folder / f"in-case-{number:02}")
-        report(f"sweep {number} of {len(_groups(inside))}", found, time.monotonic() - started)
+        found = _or_problem(group, in_case.run, folder / f"in-case-{number:02}")
+        report(f"sweep {number} of {len(sweeps)}", found, time.monotonic() - started)
     for fault in outside:
         started = time.monotonic()
-        verdict = around.run(fault, folder / f"around-{fault.number:03}")
-        report(f"{fault.kind} {fault.options}", [verdict], time.monotonic() - started)
+        found = _or_problem([fault], around.run, folder / f"around-{fault.number:03}")
+        report(f"{fault.kind} {fault.options}", found, time.monotonic() - started)
     return verdicts
 
 
-def _groups(faults: Sequence[Fault]) -> list[list[Fault]]:
-    """The faults of one sweep each. World sizes stay together: a launch has as many ranks as its
-    largest cell, and a rank that is not needed only takes time from the others."""
-    groups = []
+def _or_problem(faults: Sequence[Fault], run: Run, folder: Path) -> list[Verdict]:
+    """An error of the harness costs these faults, and is no reason to lose all others."""
+    try:
+        return run(faults, folder)
+    except Exception:
+        return [Verdict(fault, problems=[traceback.format_exc()]) for fault in faults]
+
+
+def groups(faults: Sequence[Fault]) -> list[list[Fault]]:
+    """The faults of one sweep each.
+
+    World sizes stay together: a launch has as many ranks as its largest cell, and a rank that is
+    not needed only takes time from the others. Faults of torchrun are dealt out first: ranks
+    outlive their torchrun, and a second fault of it in the same sweep may find none.
+    """
+    found: list[list[Fault]] = []
     for world_size in sorted({fault.world_size for fault in faults}):
         of_size = [fault for fault in faults if fault.world_size == world_size]
-        groups += [
-            of_size[first : first + FAULTS_A_SWEEP]
-            for first in range(0, len(of_size), FAULTS_A_SWEEP)
-        ]
-    return groups
+        dealt = sorted(of_size, key=lambda fault: not fault.kind.endswith("of torchrun"))
+        count = math.ceil(len(of_size) / FAULTS_A_SWEEP)
+        hands = (dealt[first::count] for first in range(count))
+        found += [sorted(hand, key=lambda fault: fault.number) for hand in hands]
+    return found
 
 
 def totals(verdicts: Sequence[Verdict]) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,24 @@ SLOW = "sleep:layers=1:forward_ms=20:backward_ms=0"
 _MOST_SECONDS = 180
 _ENDS_WITHIN_S = 5.0
 _UNKNOWN_HOST_WITHIN_S = 20.0
+#: With strangers at the door a sweep may take longer, but not several times as long.
+_WITH_STRANGERS_S = 60.0
+FILLER = "filler"
 _DISK_BYTES = 2 * 2**20
 
 
-def run(fault: Fault, folder: Path) -> Verdict:
+def run(faults: Sequence[Fault], folder: Path) -> list[Verdict]:
+    """Every fault in a sweep of its own."""
+    return [_run(fault, folder) for fault in faults]
+
+
+def _run(fault: Fault, folder: Path) -> Verdict:
     folder.mkdir(parents=True)
     with contextlib.ExitStack() as ends:
         scene = Scene(Verdict(fault), folder, ends)
         SCENES[fault.kind](scene)
+        if not scene.verdict.right:
+            scene.verdict.problems += scene.tails()
     return scene.verdict
 
 
@@ -56,10 +67,17 @@ class Scene:
         self.folder = folder
         self.options = verdict.fault.options
         self._ends = ends
+        self._sweeps: list[Sweep] = []
+        self.ended_s = 0.0  # when pytest had ended, on the monotonic clock
+
+    def tails(self) -> list[str]:
+        """What pytest printed last, for whoever reads that something is not right."""
+        return [f"pytest printed, at the end:\n{each.output[-800:]}" for each in self._sweeps]
 
     def start(self, cells: list[Cell], *arguments: str, **keywords: Any) -> Sweep:
         sweep = Sweep(self.folder, cells, *arguments, **keywords)
         self._ends.callback(sweep.close)
+        self._sweeps.append(sweep)
         return sweep
 
     def entered(self, context: contextlib.AbstractContextManager[Any]) -> Any:
@@ -74,6 +92,7 @@ class Scene:
     def ended(self, sweep: Sweep, seconds: float = _MOST_SECONDS) -> bool:
         """Wait for pytest, then look for what it has left behind."""
         ended = sweep.wait(seconds)
+        self.ended_s = time.monotonic()
         self.check("outcome_right", ended, f"pytest did not end within {seconds:g} s")
         if ended:
             self.look_for_processes(sweep, SETTLED_S)
@@ -86,8 +105,7 @@ class Scene:
         return took_s
 
     def check_status(self, sweep: Sweep, right: int) -> None:
-        tail = sweep.output[-3000:]
-        said = f"pytest ended with status {sweep.status}, not {right}:\n{tail}"
+        said = f"pytest ended with status {sweep.status}, not {right}"
         self.check("outcome_right", sweep.status == right, said)
 
     def check_files(self, sweep: Sweep) -> None:
@@ -107,7 +125,11 @@ class Scene:
         self.check_status(sweep, 4)
         lines = [line for line in sweep.output.splitlines() if line.startswith("ERROR")]
         self.check("outcome_right", len(lines) == 1, f"{len(lines)} lines of error: {lines}")
-        self.check("outcome_right", "Traceback" not in sweep.output, sweep.output[-3000:])
+        self.check_no_traceback(sweep)
+
+    def check_no_traceback(self, sweep: Sweep) -> None:
+        for word in ("Traceback", "INTERNALERROR"):
+            self.check("outcome_right", word not in sweep.output, f"pytest printed a {word}")
 
     def waited_for_moment(self, sweep: Sweep) -> bool:
         """Until the moment that was drawn; False when the sweep is over before it."""
@@ -121,7 +143,7 @@ class Scene:
             sweep.watch(lambda: sweep.ended, self.options["delay_s"])
         self.verdict.injected = in_time and not sweep.ended
         if not self.verdict.injected:
-            self.verdict.problems.append(f"too late: {sweep.status}\n{sweep.output[-3000:]}")
+            self.verdict.problems.append("the sweep was over before the moment came")
         return self.verdict.injected
 
 
@@ -134,7 +156,7 @@ def _slow_cells(count: int) -> list[Cell]:
     return [cell(SLOW, seed=seed) for seed in range(1, count + 1)]
 
 
-def interrupted(send: Callable[[Sweep], None]) -> Callable[[Scene], None]:
+def interrupted(number: signal.Signals) -> Callable[[Scene], None]:
     """Ends at once; what is finished is in the JSON, what is not is skipped and says why."""
 
     def scene_(scene: Scene) -> None:
@@ -143,17 +165,20 @@ def interrupted(send: Callable[[Sweep], None]) -> Callable[[Scene], None]:
         if not scene.waited_for_moment(sweep):
             return
         sent_s = time.monotonic()
-        send(sweep)
+        if scene.options["group"]:
+            sweep.signal_group(number)
+        else:
+            sweep.process.send_signal(number)
         if not scene.ended(sweep, 60):
             return
-        scene.verdict.seconds = seconds = time.monotonic() - sent_s
+        scene.verdict.seconds = seconds = scene.ended_s - sent_s
         late = f"pytest ended after {seconds:.1f} s, not within {_ENDS_WITHIN_S:g} s"
         scene.check("outcome_right", seconds <= _ENDS_WITHIN_S, late)
         scene.check_status(sweep, 2)
-        for word in ("Traceback", "INTERNALERROR"):
-            scene.check("outcome_right", word not in sweep.output, sweep.output[-3000:])
+        scene.check_no_traceback(sweep)
         scene.check_files(sweep)
-        finished = {entry["case"]["seed"] for entry in sweep.journal.answers}
+        answers = sweep.journal.answers
+        finished = {e["case"]["seed"] for e in answers if e["type"] == "launch_result"}
         outcomes = outcomes_by(sweep.document(), "seed")
         for each in cells:
             outcome = outcomes.get(each["seed"], {})
@@ -181,7 +206,12 @@ def killed_and_resumed(scene: Scene) -> None:
     sweep.journal.more()
     for problem in sweep.journal.problems:
         scene.check("readable", False, problem)
-    held = {entry["case"]["seed"]: entry["launch_result"] for entry in sweep.journal.answers}
+    held = {}
+    for entry in sweep.journal.answers:
+        if entry["type"] == "launch_result":
+            held[entry["case"]["seed"]] = entry["launch_result"]
+        else:
+            scene.check("outcome_right", False, f"a cell failed before the signal: {entry}")
     again = scene.start(cells, "--resume")
     # The journal is read when all is over: a wrong --resume may begin it anew.
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -195,11 +225,11 @@ def killed_and_resumed(scene: Scene) -> None:
     document = again.document() or {"benchmarks": []}
     entries = {each["extra_info"]["case"]["seed"]: each for each in document["benchmarks"]}
     for seed, launch in held.items():
-        entry = entries.get(seed)
+        found = entries.get(seed)
         taken_over = (
-            entry is not None
-            and entry["stats"].get("data") == launch["step_s"]
-            and entry["extra_info"]["result"]["launches"] == [launch["fields"]]
+            found is not None
+            and found["stats"].get("data") == launch["step_s"]
+            and found["extra_info"]["result"]["launches"] == [launch["fields"]]
         )
         problem = f"cell {seed} was finished before; the final JSON does not hold those numbers"
         scene.check("outcome_right", taken_over, problem)
@@ -212,6 +242,7 @@ def _between_singles(*cells: Cell) -> list[Cell]:
 
 def _check_between(scene: Scene, sweep: Sweep, phase: str | None, words: list[list[str]]) -> None:
     """The cells between the singles failed, with one word of each list in the message."""
+    scene.verdict.injected = sweep.journal.begun
     outcomes = outcomes_by(sweep.document(), "seed")
     scene.check_status(sweep, 1)
     scene.check_files(sweep)
@@ -229,13 +260,9 @@ def _check_between(scene: Scene, sweep: Sweep, phase: str | None, words: list[li
         scene.check("outcome_right", right, f"right: failed, with {words}; said: {said}")
         if phase is not None:
             scene.check("phase_right", failure.get("phase") == phase, f"not in {phase}: {said}")
-    missing = f"the outcomes of cells {sorted(outcomes)} are there, of the others not"
-    scene.check("next_measured", len(outcomes) == len(sweep_seeds(sweep)), missing)
-
-
-def sweep_seeds(sweep: Sweep) -> list[int]:
-    text = (sweep.folder / "matrix.toml").read_text()
-    return [int(seed) for seed in re.findall(r"^seed = \[(\d+)\]$", text, re.MULTILINE)]
+    wanted = {each["seed"] for each in sweep.cells}
+    missing = f"outcomes of the cells {sorted(wanted - set(outcomes))} are missing"
+    scene.check("next_measured", set(outcomes) == wanted, missing)
 
 
 def port_taken(scene: Scene) -> None:
@@ -243,7 +270,6 @@ def port_taken(scene: Scene) -> None:
     port = taken.getsockname()[1]
     cells = _between_singles(cell("mlp", seed=2), cell("mlp", "all_reduce", seed=3))
     sweep = scene.start(cells, "--master-port", str(port))
-    scene.verdict.injected = True
     if scene.ended(sweep):
         hosts = ["127.0.0.1", "localhost", socket.gethostname()]
         _check_between(scene, sweep, "rendezvous", [[str(port)], hosts])
@@ -252,7 +278,6 @@ def port_taken(scene: Scene) -> None:
 def unknown_host(scene: Scene) -> None:
     host = "no-such-host.invalid"
     sweep = scene.start(_between_singles(cell("mlp", seed=2)), "--master-addr", host)
-    scene.verdict.injected = True
     # The first single cell is there when the ranks have been started: from then on it counts.
     sweep.watch(lambda: sweep.ended or len(sweep.journal.answers) >= 1, _MOST_SECONDS)
     began_s = time.monotonic()
@@ -267,7 +292,6 @@ def unknown_host(scene: Scene) -> None:
 def unknown_interface(scene: Scene) -> None:
     variable = {"GLOO_SOCKET_IFNAME": "eth99"}
     sweep = scene.start(_between_singles(cell("mlp", seed=2)), environment=variable)
-    scene.verdict.injected = True
     if scene.ended(sweep):
         _check_between(scene, sweep, "init", [["GLOO_SOCKET_IFNAME=eth99"]])
 
@@ -284,19 +308,21 @@ def why_no_mount() -> str | None:
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of its own that is soon full."""
+    """A file system of its own that is soon full. What was written to it is kept beside it."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tmpfs", str(folder)]
     subprocess.run(command, check=True, capture_output=True)
     try:
         yield folder
     finally:
+        kept = folder.with_name(f"{folder.name}-kept")
+        shutil.copytree(folder, kept, ignore=shutil.ignore_patterns(FILLER))
         subprocess.run(["umount", "--lazy", str(folder)], check=False, capture_output=True)
 
 
 def fill(disk: Path) -> Path:
     """Take all the space there is; what to remove to give it back."""
-    filler = disk / "filler"
+    filler = disk / FILLER
     with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
         while file.write(bytes(65536)):
             pass
@@ -334,20 +360,20 @@ def disk_full_during(frees: bool) -> Callable[[Scene], None]:
             return
         says_so = re.search(r"(?i)no space left|disk (is )?full|(not|n't) (be )?writ", sweep.output)
         scene.check("outcome_right", says_so is not None, "the terminal does not say so")
+        scene.check_no_traceback(sweep)
         if frees:
             scene.check_status(sweep, 0)
             scene.check_files(sweep)
             scene.check_all_ok(sweep, cells, "next_measured")
             return
-        not_zero = f"pytest ended with status 0:\n{sweep.output[-3000:]}"
-        scene.check("outcome_right", sweep.status != 0, not_zero)
+        scene.check("outcome_right", sweep.status != 0, "pytest ended with status 0")
         seeds = {each["seed"] for each in cells}
         elsewhere = _named_files(sweep.output, disk)
         scene.check(
             "readable",
             any(seeds <= _seeds_in(path) for path in elsewhere),
             f"of the files that the terminal names {[str(path) for path in elsewhere]} none holds "
-            f"all cells:\n{sweep.output[-3000:]}",
+            "all cells",
         )
 
     return scene_
@@ -358,9 +384,10 @@ def _named_files(output: str, disk: Path) -> list[Path]:
     found: list[Path] = []
     for word in set(re.findall(r"/[^\s'\",;:()]+", output)):
         path = Path(word.rstrip("."))
-        if disk in path.parents or not path.exists():
+        if disk in path.parents:
             continue
-        found += [path] if path.is_file() else [p for p in path.glob("*.json*") if p.is_file()]
+        with contextlib.suppress(OSError):  # of a word that is no path
+            found += [path] if path.is_file() else [p for p in path.glob("*.json*") if p.is_file()]
     return [path for path in found if path.suffix in (".json", ".jsonl")]
 
 
@@ -400,9 +427,13 @@ def rubbish(scene: Scene) -> None:
     """Strangers at the controller's port cost no case anything."""
     cells = _slow_cells(6)
     sweep = scene.start(cells)
+    started_s = time.monotonic()
     with Rubbish(sweep.process.pid, scene.verdict.fault.number) as strangers:
         ended = scene.ended(sweep)
     scene.verdict.injected = strangers.connections > 0
+    scene.verdict.seconds = seconds = scene.ended_s - started_s
+    late = f"the sweep took {seconds:.0f} s, not less than {_WITH_STRANGERS_S:g} s"
+    scene.check("outcome_right", seconds <= _WITH_STRANGERS_S, late)
     if ended:
         scene.check_status(sweep, 0)
         scene.check_files(sweep)
@@ -412,8 +443,8 @@ def rubbish(scene: Scene) -> None:
 
 
 SCENES: dict[str, Callable[[Scene], None]] = {
-    "SIGINT of pytest": interrupted(Sweep.interrupt),
-    "SIGTERM of pytest": interrupted(lambda sweep: sweep.process.send_signal(signal.SIGTERM)),
+    "SIGINT of pytest": interrupted(signal.SIGINT),
+    "SIGTERM of pytest": interrupted(signal.SIGTERM),
     "SIGKILL of pytest, --resume": killed_and_resumed,
     "master port taken": port_taken,
     "master address unknown": unknown_host,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any
 from tests.faults.kinds import CASE_TIMEOUT_S, KINDS, Fault, Kind
 from tests.faults.sweeps import (
     GONE_WITHIN_S,
+    LOOK_EVERY_S,
     SETTLED_S,
     Cell,
     Left,
@@ -38,53 +40,51 @@ step_fn = made.step_fn
 
 
 def run(faults: Sequence[Fault], folder: Path) -> list[Verdict]:
-    """The faults in one sweep; in a further one those that a sweep which ended early left over."""
+    """The faults in one sweep; those that did not have their turn in it in a further one."""
     verdicts: list[Verdict] = []
     left = list(faults)
     while left:
-        found = _run(left, folder / f"sweep-{len(verdicts)}")
-        reached = [verdict for verdict in found if verdict.injected]
-        if not reached:  # none of them happens: more sweeps would change nothing
+        found = _run(left, folder / f"sweep-{len(faults) - len(left)}")
+        over = [verdict for verdict in found if verdict.over]
+        if not over:  # none of them has a turn: more sweeps would change nothing
             return verdicts + found
-        verdicts += reached
-        left = [verdict.fault for verdict in found if not verdict.injected]
+        verdicts += over
+        left = [verdict.fault for verdict in found if not verdict.over]
     return verdicts
 
 
 def _run(faults: Sequence[Fault], folder: Path) -> list[Verdict]:
     folder.mkdir(parents=True)
-    sweep = Sweep(folder, _cells(faults, folder))
-    watched = {_model(fault, folder): _Watched(fault, sweep) for fault in faults}
-    deadline = time.monotonic() + 60 + 2 * len(faults) * _MOST_SECONDS_A_CASE
-    while not sweep.ended and time.monotonic() < deadline:
-        seen_unix_s = time.time()
-        for entry in sweep.journal.more():
-            case = entry.get("case", {})
-            if case.get("model") in watched:
-                watched[case["model"]].entered(entry, seen_unix_s)
-        for each in watched.values():
-            each.look()
-        time.sleep(0.05)
-    ended = sweep.ended
-    for entry in sweep.journal.more():
-        if entry.get("case", {}).get("model") in watched:
-            watched[entry["case"]["model"]].entered(entry, time.time())
-    while any(each.looking for each in watched.values()):
-        for each in watched.values():
-            each.look()
-        time.sleep(0.05)
-    left = sweep.left_over(SETTLED_S)[0] if ended else []
-    sweep.close()
-    verdicts = [each.verdict() for each in watched.values()]
-    _blame(verdicts, left, _problems_of(sweep, ended))
+    with contextlib.closing(Sweep(folder, _cells(faults, folder))) as sweep:
+        watched = {_model(fault, folder): _Watched(fault, sweep) for fault in faults}
+        deadline = time.monotonic() + 60 + 2 * len(faults) * _MOST_SECONDS_A_CASE
+        while not sweep.ended and time.monotonic() < deadline:
+            _look(sweep, watched)
+        ended = sweep.ended
+        left = sweep.left_over(SETTLED_S)[0] if ended else []
+        _look(sweep, watched)
+        while any(each.looking for each in watched.values()):
+            _look(sweep, watched)
+        verdicts = [each.verdict() for each in watched.values()]
+        _blame(verdicts, left, _problems_of(sweep, ended))
     return verdicts
+
+
+def _look(sweep: Sweep, watched: dict[str, _Watched]) -> None:
+    seen_unix_s = time.time()
+    for entry in sweep.journal.more():
+        model = entry.get("case", {}).get("model")
+        if model in watched:
+            watched[model].entered(entry, seen_unix_s)
+    for each in watched.values():
+        each.look()
+    time.sleep(LOOK_EVERY_S)
 
 
 def _blame(verdicts: list[Verdict], left: list[Left], problems: list[str]) -> None:
     """A process that outlives pytest belongs to the fault that noted it; what is wrong with a
     sweep as a whole, and processes that nobody knows, are put down to its last fault."""
-    happened = [verdict for verdict in verdicts if verdict.injected]
-    last = (happened or verdicts)[-1]
+    last = ([verdict for verdict in verdicts if verdict.over] or verdicts)[-1]
     last.problems += problems
     for process in left:
         of = next((v for v in verdicts if process.pid in v.pids), last)
@@ -162,6 +162,8 @@ class _Watched:
         path = self.sweep.notes / f"{self.fault.number}-fault.json"
         truth = json.loads(path.read_text()) if path.exists() else None
         verdict.injected = truth is not None
+        not_now = (self.sweep.notes / f"{self.fault.number}-not-now.json").exists()
+        verdict.over = not not_now and (truth is not None or self.entry is not None)
         verdict.pids = [noted["pid"] for noted in self._noted()]
         verdict.left = [noted["pid"] for noted in self.left]
         verdict.problems += [
@@ -169,10 +171,8 @@ class _Watched:
             for noted in self.left
         ]
         if truth is None:
-            if self.entry is not None:
-                verdict.injected = True  # the case ran: it will not happen in another sweep
-                verdict.problems.append(f"the case ran and there is no note of it: {self.entry}")
-                verdict.outcome_right = False
+            if verdict.over:
+                verdict.problems.append(f"there is no note of it: {_short(self.entry, 1000)}")
             return verdict
         if self.entry is None:
             verdict.outcome_right = verdict.readable = False

@@ -108,8 +108,10 @@ def _moment(random_: random.Random) -> dict[str, Any]:
     return {"cells": cells, "delay_s": round(random_.uniform(0, 0.6 if cells else 6), 2)}
 
 
-def _moment_and_launches(random_: random.Random) -> dict[str, Any]:
-    return {**_moment(random_), "launches": random_.choice([1, 1, 2])}
+def _interruption(random_: random.Random) -> dict[str, Any]:
+    """``group``: to pytest's whole group, as a terminal does, or to pytest alone."""
+    launches, group = random_.choice([1, 1, 2]), random_.random() < 0.5
+    return {**_moment(random_), "launches": launches, "group": group}
 
 
 def _unwritable(random_: random.Random) -> dict[str, Any]:
@@ -137,82 +139,89 @@ def _exceptions() -> list[Kind]:
     ]
 
 
-_CRASH = {"outcomes": ("crashed",), "step": "not wrong"}
-_TIME_OUT = {"outcomes": ("timed out",), "step": "not wrong"}
-#: Of torchrun itself: the ranks need it no more once they run, so the case may end well.
-_LAUNCHER = {
-    "outcomes": ("ok", "crashed"),
-    "names": ("torchrun", "launcher"),
-    "blames_rank": False,
-    "says_phase": False,
-    "step": "unchecked",
-}
+def _crash(name: str, weight: float, names: tuple[str, ...] = ()) -> Kind:
+    return Kind(name, IN_CASE, weight, ANYWHERE, ("crashed",), step="not wrong", names=names)
 
-KINDS = {
-    kind.name: kind
-    for kind in [
-        *_exceptions(),
-        Kind("SIGKILL of the child", IN_CASE, 10, ANYWHERE, **_CRASH),
-        Kind("SIGSTOP of the child", IN_CASE, 5, ANYWHERE, **_TIME_OUT),
-        Kind("SIGKILL of the rank", IN_CASE, 6, ANYWHERE, **_CRASH),
-        Kind("SIGSTOP of the rank", IN_CASE, 3, ANYWHERE, **_TIME_OUT),
-        Kind("SIGKILL of torchrun", IN_CASE, 5, ANYWHERE, **_LAUNCHER),
-        Kind("SIGSTOP of torchrun", IN_CASE, 3, ANYWHERE, **_LAUNCHER),
-        Kind("SIGTERM of torchrun", IN_CASE, 4, ANYWHERE, **_LAUNCHER),
-        Kind(
-            "collective skipped",
-            IN_CASE,
-            5,
-            ("step_fn",),
-            # gloo may end the process where buffers of two sizes meet.
-            outcomes=("failed", "timed out", "crashed"),
-            step="unchecked",
-            draw=lambda random_: {"how": random_.choice(["no_sync", "no backward"])},
-        ),
-        Kind("sleeps for ever", IN_CASE, 4, ("forward", "backward"), **_TIME_OUT),
-        Kind("20 MB printed, exception", IN_CASE, 4, ANYWHERE, draw=_exception),
-        Kind("invalid UTF-8 printed, SIGKILL", IN_CASE, 4, ANYWHERE, **_CRASH),
-        Kind("MemoryError", IN_CASE, 6, ANYWHERE, outcomes=("out of memory",), type="MemoryError"),
-        Kind("allocation failure", IN_CASE, 6, ANYWHERE, outcomes=("out of memory",)),
-        Kind("os._exit(0)", IN_CASE, 6, ANYWHERE, **_CRASH),
-        Kind("os._exit(3)", IN_CASE, 6, ANYWHERE, **_CRASH),
-        Kind("sys.exit()", IN_CASE, 5, ANYWHERE, outcomes=("failed", "crashed"), step="not wrong"),
-        Kind("segmentation fault", IN_CASE, 6, ANYWHERE, **_CRASH, names=("SIGSEGV",)),
-        Kind("grandchild, exception", IN_CASE, 5, ANYWHERE, draw=_grandchild, type="ValueError"),
-        Kind(
-            "grandchild, ends well",
-            IN_CASE,
-            4,
-            ANYWHERE,
-            outcomes=("ok",),
-            draw=_grandchild,
-        ),
-        Kind(
-            "grandchild in its own session",
-            IN_CASE,
-            4,
-            ANYWHERE,
-            draw=_grandchild,
-            type="ValueError",
-        ),
-        Kind("message of 5 MB", IN_CASE, 5, ANYWHERE, type="ValueError"),
-        Kind("no message", IN_CASE, 4, ANYWHERE, type="ValueError"),
-        Kind("control characters", IN_CASE, 4, ANYWHERE, type="ValueError"),
-        Kind("lone surrogates", IN_CASE, 4, ANYWHERE, type="ValueError"),
-        Kind("__str__ raises", IN_CASE, 4, ANYWHERE, type="SilentError"),
-        Kind("SIGINT of pytest", AROUND, 6, outcomes=(), draw=_moment_and_launches),
-        Kind("SIGTERM of pytest", AROUND, 5, outcomes=(), draw=_moment_and_launches),
-        Kind("SIGKILL of pytest, --resume", AROUND, 6, outcomes=(), draw=_moment),
-        Kind("master port taken", AROUND, 3, outcomes=(), draw=lambda _: {}),
-        Kind("master address unknown", AROUND, 2, outcomes=(), draw=lambda _: {}),
-        Kind("GLOO_SOCKET_IFNAME unknown", AROUND, 2, outcomes=(), draw=lambda _: {}),
-        Kind("disk full before", AROUND, 2, outcomes=(), needs_mount=True),
-        Kind("disk full for a while", AROUND, 2, outcomes=(), draw=_filled, needs_mount=True),
-        Kind("disk full for good", AROUND, 2, outcomes=(), draw=_filled, needs_mount=True),
-        Kind("results path unwritable", AROUND, 3, outcomes=(), draw=_unwritable),
-        Kind("rubbish on the controller's port", AROUND, 2, outcomes=()),
-    ]
-}
+
+def _time_out(name: str, weight: float, places: tuple[str, ...] = ANYWHERE) -> Kind:
+    return Kind(name, IN_CASE, weight, places, ("timed out",), step="not wrong")
+
+
+def _launcher(name: str, weight: float) -> Kind:
+    """A fault of torchrun itself: the ranks need it no more once they run, so the case may end
+    well."""
+    return Kind(
+        name,
+        IN_CASE,
+        weight,
+        ANYWHERE,
+        ("ok", "crashed"),
+        blames_rank=False,
+        says_phase=False,
+        step="unchecked",
+        names=("torchrun", "launcher"),
+    )
+
+
+def _raises(name: str, weight: float, type: str = "ValueError", draw: Draw | None = None) -> Kind:
+    return Kind(name, IN_CASE, weight, ANYWHERE, type=type, draw=draw)
+
+
+def _around(name: str, weight: float, draw: Draw | None = None, needs_mount: bool = False) -> Kind:
+    return Kind(name, AROUND, weight, draw=draw, needs_mount=needs_mount)
+
+
+_IN_CASE = [
+    *_exceptions(),
+    _crash("SIGKILL of the child", 10),
+    _time_out("SIGSTOP of the child", 5),
+    _crash("SIGKILL of the rank", 6),
+    _time_out("SIGSTOP of the rank", 3),
+    _launcher("SIGKILL of torchrun", 5),
+    _launcher("SIGSTOP of torchrun", 3),
+    _launcher("SIGTERM of torchrun", 4),
+    Kind(
+        "collective skipped",
+        IN_CASE,
+        5,
+        ("step_fn",),
+        # gloo may end the process where buffers of two sizes meet.
+        ("failed", "timed out", "crashed"),
+        step="unchecked",
+        draw=lambda random_: {"how": random_.choice(["no_sync", "no backward"])},
+    ),
+    _time_out("sleeps for ever", 4, ("forward", "backward")),
+    Kind("20 MB printed, exception", IN_CASE, 4, ANYWHERE, draw=_exception),
+    _crash("invalid UTF-8 printed, SIGKILL", 4),
+    Kind("MemoryError", IN_CASE, 6, ANYWHERE, ("out of memory",), type="MemoryError"),
+    Kind("allocation failure", IN_CASE, 6, ANYWHERE, ("out of memory",)),
+    _crash("os._exit(0)", 6),
+    _crash("os._exit(3)", 6),
+    Kind("sys.exit()", IN_CASE, 5, ANYWHERE, ("failed", "crashed"), step="not wrong"),
+    _crash("segmentation fault", 6, ("SIGSEGV",)),
+    _raises("grandchild, exception", 5, draw=_grandchild),
+    Kind("grandchild, ends well", IN_CASE, 4, ANYWHERE, ("ok",), draw=_grandchild),
+    _raises("grandchild in its own session", 4, draw=_grandchild),
+    _raises("message of 5 MB", 5),
+    _raises("no message", 4),
+    _raises("control characters", 4),
+    _raises("lone surrogates", 4),
+    _raises("__str__ raises", 4, "SilentError"),
+]
+_AROUND = [
+    _around("SIGINT of pytest", 6, _interruption),
+    _around("SIGTERM of pytest", 5, _interruption),
+    _around("SIGKILL of pytest, --resume", 6, _moment),
+    _around("master port taken", 3),
+    _around("master address unknown", 2),
+    _around("GLOO_SOCKET_IFNAME unknown", 2),
+    _around("disk full before", 2, needs_mount=True),
+    _around("disk full for a while", 2, _filled, needs_mount=True),
+    _around("disk full for good", 2, _filled, needs_mount=True),
+    _around("results path unwritable", 3, _unwritable),
+    _around("rubbish on the controller's port", 2),
+]
+KINDS = {kind.name: kind for kind in [*_IN_CASE, *_AROUND]}
 
 
 def chosen(seed: int, count: int, only: Collection[str] = ()) -> list[Fault]:

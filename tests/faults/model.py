@@ -26,6 +26,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 FOLDER = "LOCKSTEP_FAULTS_FOLDER"
+#: Tells the processes of one sweep from all others of the machine.
+MARK = "LOCKSTEP_FAULTS_MARK"
 #: Phases in which a failure names its step (see Life.failure).
 STEPPING = ("warm-up", "timed", "profiled", "no-communication")
 #: Before a rank, and not its child, is hit: what the child said must have been passed on, or
@@ -67,8 +69,8 @@ class FaultyModel:
         self.options = options
         self._life: Any = None
         self._happened = False
-        if where != "step_fn":
-            self.step_fn = None  # a model that brings one has no other phases within a step
+        # A model that brings one has no other phases within a step, and no check of gradients.
+        self.step_fn = self._step_in_which_one_is_silent if where == "step_fn" else None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FaultyModel:
         return self  # the check of gradients copies the module: there is still one fault
@@ -91,23 +93,26 @@ class FaultyModel:
     def optimizer(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return _Optimizer(self, parameters)
 
-    def step_fn(self, model: Callable[..., Any], args: tuple[Any, ...], target: Any) -> None:
-        """A step in which one rank may leave its part of the all-reduce out."""
-        skips = self.is_due("step_fn")
-        how = self.options.get("how")
-        silent = skips and how == "no_sync"
-        if skips:
+    def _step_in_which_one_is_silent(self, model: Any, args: tuple[Any, ...], target: Any) -> None:
+        """Forward and backward; when it is due one rank leaves its part of the all-reduce out."""
+        how = self.options["how"] if self.is_due("step_fn") else None
+        if how:
             self._note()
-        with model.no_sync() if silent else contextlib.nullcontext():  # type: ignore[attr-defined]
+        with model.no_sync() if how == "no_sync" else contextlib.nullcontext():
             loss = self.loss(model(*args), target)
-            if not (skips and how == "no backward"):
+            if how != "no backward":
                 loss.backward()
 
     def reached(self, where: str) -> None:
         """A place in the job has been reached: here and now the fault may be due."""
-        if self.is_due(where):
-            self._note()
-            DEEDS[self.kind](self)
+        if not self.is_due(where):
+            return
+        if self.kind.endswith("of torchrun") and _torchrun() is None:
+            # An earlier fault has killed it and the ranks live on: another sweep will do this one.
+            note(f"{self.number}-not-now", os.getpid())
+            return
+        self._note()
+        DEEDS[self.kind](self)
 
     def is_due(self, where: str) -> bool:
         if self._happened or where != self.where or int(os.environ["RANK"]) != self.rank:
@@ -151,7 +156,7 @@ class _Net(nn.Module):
     def named_parameters(self, *args: Any, **keywords: Any) -> Iterator[tuple[str, nn.Parameter]]:
         # What DDP's constructor asks of a module first, before any rank talks to another.
         self._fault.reached("wrap")
-        return super().named_parameters(*args, **keywords)
+        yield from super().named_parameters(*args, **keywords)
 
     def forward(self, x: Tensor) -> Tensor:
         self._fault.reached("forward")
@@ -225,15 +230,32 @@ def _raise(fault: FaultyModel) -> None:
 
 def _signal(number: signal.Signals, who: str) -> Callable[[FaultyModel], None]:
     def deed(fault: FaultyModel) -> None:
-        pid = os.getpid()
+        pid: int | None = os.getpid()
         if who != "child":
             time.sleep(_SETTLE_S)
-            pid = os.getppid()
+            pid = _of_this_sweep(os.getppid(), "bench.worker")
         if who == "torchrun":
-            pid = psutil.Process(pid).ppid()
+            pid = _torchrun()
+        if pid is None:
+            raise LookupError(f"there is no {who} to hit")
         os.kill(pid, number)
 
     return deed
+
+
+def _torchrun() -> int | None:
+    return _of_this_sweep(psutil.Process(os.getppid()).ppid(), "torch.distributed.run")
+
+
+def _of_this_sweep(pid: int, word: str) -> int | None:
+    """The process, if it is what it is taken for: of an orphan the parent is a stranger, such as
+    the init process, which must never be hit."""
+    try:
+        process = psutil.Process(pid)
+        ours = process.environ().get(MARK) == os.environ[MARK] and word in process.cmdline()
+    except psutil.Error:
+        return None
+    return pid if ours else None
 
 
 def _sleep(fault: FaultyModel) -> None:

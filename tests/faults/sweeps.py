@@ -18,10 +18,9 @@ from typing import Any
 import psutil
 
 from tests.faults.kinds import CASE_TIMEOUT_S, MIN_STEPS, WARM_UP_STEPS
-from tests.faults.model import FOLDER
+from tests.faults.model import FOLDER, MARK
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MARK = "LOCKSTEP_FAULTS_MARK"
 #: Through every pass, but short.
 SHORT = (
     *("--launches", "1", "--max-seconds", "0.2", "--min-steps", str(MIN_STEPS)),
@@ -31,7 +30,7 @@ SHORT = (
 GONE_WITHIN_S = 5.0
 #: What was killed before pytest ended may be on its way out of the kernel for so long.
 SETTLED_S = 0.5
-_LOOK_EVERY_S = 0.05
+LOOK_EVERY_S = 0.05
 
 Cell = dict[str, Any]
 
@@ -81,9 +80,13 @@ class Journal:
         new = []
         for line in whole.splitlines():
             try:
-                new.append(json.loads(line))
-            except ValueError as error:
-                self.problems.append(f"a line of the journal is not JSON ({error}): {line[:200]!r}")
+                entry = json.loads(line)
+            except ValueError:
+                entry = None
+            if isinstance(entry, dict):
+                new.append(entry)
+            else:
+                self.problems.append(f"a line of the journal is no JSON object: {line[:200]!r}")
         self.entries += new
         return new
 
@@ -125,6 +128,7 @@ class Sweep:
     ) -> None:
         """``results``: where the JSON file goes; the folder's own ``results`` if None."""
         self.folder = folder
+        self.cells = list(cells)
         self.notes = folder / "notes"
         self.json_path = results or folder / "results" / "run.json"
         self.journal = Journal(self.json_path.with_suffix(".journal.jsonl"))
@@ -132,7 +136,7 @@ class Sweep:
         self.mark = uuid.uuid4().hex
         for needed in (self.notes, folder / "temporary"):
             needed.mkdir(parents=True, exist_ok=True)
-        (folder / "matrix.toml").write_text(matrix(cells))
+        (folder / "matrix.toml").write_text(matrix(self.cells))
         self._output_before = self.output_path.stat().st_size if self.output_path.exists() else 0
         clean = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         ours = {
@@ -185,14 +189,14 @@ class Sweep:
                 return True
             if time.monotonic() > deadline:
                 return False
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(LOOK_EVERY_S)
 
     def wait(self, seconds: float) -> bool:
         return self.watch(lambda: self.ended, seconds)
 
-    def interrupt(self) -> None:
+    def signal_group(self, number: signal.Signals) -> None:
         """As the terminal does at Ctrl-C: to the whole foreground group."""
-        os.killpg(self.process.pid, signal.SIGINT)
+        os.killpg(self.process.pid, number)
 
     def processes(self) -> list[psutil.Process]:
         """All that the sweep has started and that lives, found by what each inherits: its
@@ -208,7 +212,7 @@ class Sweep:
         """(what still lives after so many seconds, how long the rest took to go)."""
         started = time.monotonic()
         while (left := self.processes()) and time.monotonic() - started < seconds:
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(LOOK_EVERY_S)
         return [Left(each.pid, _words(each)) for each in left], time.monotonic() - started
 
     def close(self) -> None:
@@ -277,14 +281,14 @@ def disagreements(journal: Journal, document: dict[str, Any] | None) -> list[str
         if outcomes.get(case_id, {}).get("outcome") != "ok":
             said = outcomes.get(case_id, {}).get("outcome")
             found.append(f"{case_id}: measured according to the journal, {said!r} in the JSON")
-        entry = entries.get(case_id)
-        if entry is None:
+        benchmark = entries.get(case_id)
+        if benchmark is None:
             found.append(f"{case_id}: measured according to the journal, no benchmark in the JSON")
             continue
         times = [time for launch in launches for time in launch["step_s"]]
-        if entry["stats"].get("data") != times:
+        if benchmark["stats"].get("data") != times:
             found.append(f"{case_id}: stats.data is not what the journal holds")
-        if entry["extra_info"]["result"]["launches"] != [each["fields"] for each in launches]:
+        if benchmark["extra_info"]["result"]["launches"] != [each["fields"] for each in launches]:
             found.append(f"{case_id}: extra_info is not what the journal holds")
     for case_id in entries:
         if case_id not in results:

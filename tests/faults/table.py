@@ -34,7 +34,7 @@ _CHECKS = (
 def table(verdicts: Sequence[Verdict]) -> str:
     """A row per kind that was chosen, in the order of KINDS, and one of all."""
     of_kind = {name: [v for v in verdicts if v.fault.kind == name] for name in KINDS}
-    rows = [HEAD]
+    rows: list[tuple[str, ...]] = [HEAD]
     rows += [_row(name, found) for name, found in of_kind.items() if found]
     rows.append(_row("all", verdicts))
     return aligned(rows)

@@ -13,6 +13,8 @@ class Verdict:
 
     fault: Fault
     injected: bool = False
+    #: Injected or not, another sweep would change nothing.
+    over: bool = False
     outcome_right: bool | None = None
     rank_right: bool | None = None
     phase_right: bool | None = None
