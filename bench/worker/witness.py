@@ -106,4 +106,4 @@ def process_state(pid: int) -> str | None:
 def _without_witness(stacks: str) -> str:
     """Without the section of the thread that answers."""
     sections = stacks.split("\n\n")
-    return "\n\n".join(part for part in sections if "witness.py" not in part).strip()
+    return "\n\n".join(part for part in sections if f'File "{__file__}"' not in part).strip()
