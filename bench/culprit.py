@@ -136,7 +136,8 @@ def time_out(parts: dict[int, Part], limit: str, hint: str = "") -> Failure:
         host=guilty.host if guilty else None,
         step=guilty.failure_step if guilty else None,
         traceback="\n".join(
-            f"--- rank {part.rank}, {part.where} ---\n{part.stacks}" for part in unfinished
+            f"--- rank {part.rank}, {part.where} ---\n{part.stacks or '(no stacks)'}"
+            for part in unfinished
         ),
     )
 

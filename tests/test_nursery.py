@@ -29,7 +29,9 @@ def run_case(job, say, forked_s, witness):
 doing.run_case = run_case
 sys.modules["bench.worker.run_case"] = doing
 from bench.wire import Connection
+from bench.lifeline import adopt_orphans
 from bench.worker.rank import _nurse
+adopt_orphans()
 controller = Connection(socket.socket(fileno=int(sys.argv[1])))
 while True:
     message = controller.receive()
@@ -127,8 +129,19 @@ def test_of_what_a_child_prints_the_end_is_kept(rank: Rank) -> None:
     assert "\ufffd" in ended["output"]  # what is no UTF-8 spoils nothing
 
 
-def test_a_grandchild_that_holds_the_pipes_keeps_nobody_waiting_and_is_ended(rank: Rank) -> None:
-    do = "pid = os.fork()\nif pid == 0: time.sleep(600)\nsay('rank_phase', phase='init', pid=pid)"
+@pytest.mark.parametrize(
+    "how",
+    [
+        "time.sleep(600)",
+        "os.setsid(); time.sleep(600)",  # as a daemon does
+        "os.setsid(); os.fork(); time.sleep(600)",
+        "os.setsid(); os.execlp('sleep', 'sleep', '600')",
+    ],
+)
+def test_a_grandchild_that_holds_the_pipes_keeps_nobody_waiting_and_is_ended(
+    rank: Rank, how: str
+) -> None:
+    do = f"pid = os.fork()\nif pid == 0: {how}\nsay('rank_phase', phase='init', pid=pid)"
     started = time.monotonic()
     said = rank.run(do)
     assert time.monotonic() - started < 60  # and not 600

@@ -17,7 +17,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from bench.lifeline import die_with_parent
+from bench.lifeline import die_with_parent, end_children
 from bench.wire import Connection, ready
 from bench.worker.witness import Witness
 
@@ -82,8 +82,9 @@ class Child:
         }
 
     def close(self) -> None:
-        # Its own end does not end the processes it has started.
+        # Its own end does not end the processes it has started, in whatever session they are.
         self.kill()
+        end_children()
         self.words.close()
         self.output.close()
         if self.exit is not None:

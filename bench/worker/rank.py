@@ -15,7 +15,7 @@ import socket
 import sys
 from typing import Any
 
-from bench.lifeline import die_with_parent
+from bench.lifeline import adopt_orphans, die_with_parent
 from bench.wire import Connection, WireError, connect, ready
 from bench.worker.nursery import Child
 
@@ -39,6 +39,7 @@ def be_rank(rank: int, host: str, port: int, token: str) -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     importlib.import_module("bench.worker.run_case")
+    adopt_orphans()
     gc.collect()
     gc.freeze()  # a collection in a child must not copy the pages it shares with us
     try:

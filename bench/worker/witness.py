@@ -12,6 +12,7 @@ import contextlib
 import faulthandler
 import mmap
 import os
+import re
 import signal
 import tempfile
 import threading
@@ -24,6 +25,8 @@ _ASK = signal.SIGUSR1
 _UNKNOWN = -(2**62)
 #: The letters of /proc for a process that neither runs nor just waits.
 _STATES = {"T": "stopped", "t": "stopped by a debugger", "Z": "dead"}
+#: The frame of run_case and all that follow it.
+_OUTERMOST = re.compile(r"(File \".*run_case\.py\", line \d+ in run_case)\n.*", re.DOTALL)
 #: A stack that has not grown for this long is whole.
 _QUIET_S = 0.05
 
@@ -67,7 +70,7 @@ class Witness:
         self._stacks.seek(0)
         return {
             "state": state,
-            "stacks": _without_witness(self._stacks.read().decode(errors="replace")),
+            "stacks": _of_the_case(self._stacks.read().decode(errors="replace")),
             "step": self.step,
             "collectives": None if self._numbers[1] == _UNKNOWN else self._numbers[1],
         }
@@ -103,7 +106,7 @@ def process_state(pid: int) -> str | None:
     return _STATES.get(letter)
 
 
-def _without_witness(stacks: str) -> str:
-    """Without the section of the thread that answers."""
-    sections = stacks.split("\n\n")
-    return "\n\n".join(part for part in sections if f'File "{__file__}"' not in part).strip()
+def _of_the_case(stacks: str) -> str:
+    """Without the thread that answers, and without the frames that every child has below."""
+    sections = [part for part in stacks.split("\n\n") if f'File "{__file__}"' not in part]
+    return "\n\n".join(re.sub(_OUTERMOST, r"\1", part) for part in sections).strip()

@@ -37,7 +37,7 @@ def test_a02_an_invalid_case_has_a_cause_and_no_traceback(written: Written) -> N
         return render(tables(written(document([entry(case(), 0.1)], outcomes=[bad]))))
 
     assert "InvalidCase: no sense" in page("")
-    assert "<summary>traceback</summary>" not in page("")
+    assert "<summary>details</summary>" not in page("")
     assert "in wrap" in page("in wrap")
 
 
