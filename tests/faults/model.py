@@ -126,7 +126,7 @@ class FaultyModel:
         """The step as a failure in this phase names it."""
         if self._life.now not in STEPPING or self._life.loop is None:
             return None
-        step = self._life.loop.step_index
+        step = int(self._life.loop.step_index)
         return step if step >= 0 else None  # the one that leads in a window has no number
 
     def _note(self) -> None:
