@@ -8,6 +8,7 @@ with every later one and at the end: a full disk costs no measurement.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import tempfile
@@ -107,11 +108,12 @@ class Journal:
         """All pending lines to the disk, or none: half a line would spoil the next."""
         assert self._path is not None
         try:
-            with self._path.open("ab") as file:
-                size = file.tell()
+            # Without a buffer: one would keep what a full disk refused and write it on closing,
+            # behind our back and after the cut.
+            with self._path.open("ab", buffering=0) as file:
+                size = file.seek(0, os.SEEK_END)
                 try:
-                    file.write(b"".join(self._pending))
-                    file.flush()
+                    _write_all(file, b"".join(self._pending))
                     os.fsync(file.fileno())
                 except OSError:
                     with contextlib.suppress(OSError):
@@ -121,6 +123,13 @@ class Journal:
             return error.strerror or str(error)
         self._pending.clear()
         return None
+
+
+def _write_all(file: io.FileIO, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        # A disk that is nearly full takes a part, and refuses the next.
+        left = left[file.write(left) :]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,40 @@ def test_a_full_disk_costs_no_measurement(tmp_path: Path, monkeypatch: pytest.Mo
     assert said[1:] == [f"{path} can be written again; nothing was lost"]
     assert made.end(complete=True) == 0
     assert journal.is_finished(path)
+
+
+@pytest.mark.skipif(
+    os.name != "posix" or not hasattr(os, "geteuid") or os.geteuid() != 0,
+    reason="mounting a small disk needs root",
+)
+@pytest.mark.parametrize("taken", range(300, 4400, 650))
+def test_a_real_full_disk_leaves_no_half_line(tmp_path: Path, taken: int) -> None:
+    """Wherever in a page of the file the disk ends."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"no small disk can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        path, filler = disk / "j", disk / "filler"
+        made = Journal(path, lambda line: None)
+        made.begin(HEADER)
+        made.append(Case(), 0, LaunchResult(0, (), {"filler": "x" * taken}))
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(b"x" * 1000):
+                pass
+        before = path.read_bytes()
+        made.append(Case(), 1, LaunchResult(1, (), {"filler": "y" * 5000}))
+        assert path.read_bytes() == before
+        filler.unlink()
+        made.append(Case(), 2, result(2))
+        recorded = read(path)
+        assert [launch for _, launch in recorded.answers] == [0, 1, 2]
+        assert not recorded.warnings
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_disk_that_stays_full_leaves_what_can_be_put_elsewhere(
