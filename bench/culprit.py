@@ -71,14 +71,13 @@ class Part:
 
     @property
     def account(self) -> str:
-        """What it was at, for a sentence."""
-        said = f"rank {self.rank} in {self.where}"
+        """What it was at, for a sentence that has named the rank."""
         if self.silent:
-            return f"{said}, does not answer ({self.state or 'state unknown'})"
+            return f"in {self.where}, does not answer ({self.state or 'state unknown'})"
         if self.state is not None:
-            return f"{said}, its process is {self.state}"
+            return f"in {self.where}, its process is {self.state}"
         call = innermost_call(self.stacks)
-        return f"{said}, {call}" if call else said
+        return f"in {self.where}, {call}" if call else f"in {self.where}"
 
 
 def cause(parts: dict[int, Part]) -> Failure:
@@ -126,10 +125,9 @@ def time_out(parts: dict[int, Part], limit: str, hint: str = "") -> Failure:
     unfinished = [part for part in parts.values() if not part.ended or part.aborted]
     guilty = _late(unfinished)
     phase = guilty.phase if guilty else min((p.phase for p in unfinished), key=PHASES.index)
-    accounts = "; ".join(part.account for part in unfinished)
     return Failure(
         phase=phase,
-        message=f"{limit}: {accounts}{hint}",
+        message=f"{limit}: {_accounts(unfinished)}{hint}",
         type="TimeOut",
         outcome="timed out",
         rank=guilty.rank if guilty else None,
@@ -140,6 +138,27 @@ def time_out(parts: dict[int, Part], limit: str, hint: str = "") -> Failure:
             for part in unfinished
         ),
     )
+
+
+def _accounts(parts: list[Part]) -> str:
+    """What every rank was at; ranks at the same place in one breath, for there may be hundreds."""
+    ranks: dict[str, list[int]] = {}
+    for part in parts:
+        ranks.setdefault(part.account, []).append(part.rank)
+    return "; ".join(f"{_named(numbers)} {account}" for account, numbers in ranks.items())
+
+
+def _named(ranks: list[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    words = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return f"ranks {', '.join(words)}"
 
 
 def _late(unfinished: list[Part]) -> Part | None:

@@ -94,7 +94,8 @@ def test_the_rank_the_others_wait_for(of_rank_1: dict[str, object], guilty: int 
     failure = time_out(hanging(**of_rank_1), "timed did not end within 40 s")
     assert failure.rank == guilty
     assert failure.outcome == "timed out"
-    assert failure.message.startswith("timed did not end within 40 s: rank 0 in timed step 3")
+    assert failure.message.startswith("timed did not end within 40 s: rank")
+    assert "0" in failure.message and "in timed step 3" in failure.message
     assert "rank 2" not in failure.message
     if guilty == 1:
         assert failure.phase == of_rank_1.get("phase", "timed")
@@ -107,6 +108,16 @@ def test_of_many_ranks_the_one_that_has_begun_fewer() -> None:
     parts[6].collectives = 7  # two are behind, and only one of them is not waiting
     parts[6].stacks, parts[5].stacks = IN_BACKWARD, IN_FORWARD
     assert time_out(parts, "x").rank == 5
+
+
+def test_ranks_at_the_same_place_are_named_in_one_breath() -> None:
+    parts = {rank: Part(rank, phase="timed", step=3, aborted=True) for rank in range(64)}
+    parts[5].step, parts[6].state = 2, "stopped"
+    assert time_out(parts, "x").message == (
+        "x: ranks 0-4, 7-63 in timed step 3; rank 5 in timed step 2; "
+        "rank 6 in timed step 3, its process is stopped"
+    )
+    assert time_out({0: parts[0], 1: parts[1]}, "x").message == "x: ranks 0, 1 in timed step 3"
 
 
 def test_the_innermost_call_is_the_main_threads() -> None:
