@@ -73,7 +73,7 @@ _NO_COMPUTE = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Message:
     """What one collective moves, as far as known; `None` and `UNKNOWN` where not.
 

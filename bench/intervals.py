@@ -67,6 +67,11 @@ def total_ns(intervals: Intervals) -> int:
     return sum(end - start for start, end in intervals)
 
 
+def shifted(intervals: Intervals, by_ns: int) -> Intervals:
+    """The same, later by so much."""
+    return tuple((start + by_ns, end + by_ns) for start, end in intervals) if by_ns else intervals
+
+
 def clip(intervals: Intervals, start_ns: int, end_ns: int) -> Intervals:
     """The part between two moments; takes time for that part only, however long the rest is."""
     if start_ns >= end_ns:

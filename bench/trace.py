@@ -19,8 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from bench.classify import count_of
-from bench.intervals import Intervals, Range, clip, intersection, subtraction, total_ns, union
-from bench.trace_events import Scan, TraceError, base_time_ns, parse_trace, read_trace
+from bench.intervals import (
+    Intervals,
+    Range,
+    clip,
+    intersection,
+    shifted,
+    subtraction,
+    total_ns,
+    union,
+)
+from bench.trace_events import Scan, base_time_ns
+from bench.trace_json import TraceError, TraceFile
 from bench.trace_steps import Placement
 
 __all__ = [
@@ -37,7 +47,7 @@ __all__ = [
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|r)[-_]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Collective:
     """One communication kernel or gloo range.
 
@@ -286,18 +296,19 @@ def analyse(
     """
     source = name or (str(trace) if isinstance(trace, str | Path) else "trace in memory")
     notes: list[str] = []
-    data: Any = trace
-    if isinstance(trace, str | Path):
-        data = read_trace(trace, source, notes)
-    elif isinstance(trace, bytes):
-        data = parse_trace(trace, source, notes)
-    header: dict[str, Any] = data if isinstance(data, dict) else {}
-    events = header.get("traceEvents") if isinstance(data, dict) else data
-    if not isinstance(events, list):
-        raise TraceError(f"{source}: not a profiler trace: it has no list of traceEvents")
+    scan = Scan()
+    header: dict[str, Any]
+    if isinstance(trace, str | Path | bytes):
+        file = TraceFile(trace, source, notes)
+        scan.read(file.events())
+        header = file.header
+    else:
+        header = trace if isinstance(trace, dict) else {}
+        events = header.get("traceEvents") if isinstance(trace, dict) else trace
+        if not isinstance(events, list):
+            raise TraceError(f"{source}: not a profiler trace: it has no list of traceEvents")
+        scan.read(events)
     base_ns = base_time_ns(header.get("baseTimeNanoseconds"))
-    scan = Scan(base_ns or 0)
-    scan.read(events)
     return _rank_trace(Placement(scan), header, source, rank, base_ns, notes)
 
 
@@ -316,8 +327,8 @@ def _rank_trace(
     world_size = count_of(info.get("world_size")) or None
     backend = info.get("backend")
     whole = placement.whole
-    number_of = placement.number_of
-    notes = [*notes, *placement.notes()]
+    shift_ns = base_ns or 0
+    notes = [*notes, *placement.notes]
     if not placement.calls and (world_size or 1) > 1:
         notes.append(
             f"no communication found, though the world size is {world_size}"
@@ -330,27 +341,41 @@ def _rank_trace(
         backend=backend if isinstance(backend, str) else None,
         base_ns=base_ns,
         device="gpu" if placement.on_gpu else "cpu",
-        steps=tuple(Step(*placement.windows.kept[i], placement.step_ns(i)) for i in whole),
+        steps=tuple(
+            Step(start_ns + shift_ns, end_ns + shift_ns, number, placement.step_ns(i))
+            for i in whole
+            for start_ns, end_ns, number in [placement.windows.kept[i]]
+        ),
         dropped_steps=placement.dropped,
-        collectives=tuple(
+        collectives=_collectives(placement, shift_ns),
+        work=_work(placement, shift_ns),
+        notes=tuple(notes),
+    )
+
+
+def _collectives(placement: Placement, shift_ns: int) -> tuple[Collective, ...]:
+    """All of them, in order of time; the placement's own list is used up, for it may be long."""
+    found = []
+    calls = placement.calls
+    calls.reverse()
+    while calls:
+        index, start_ns, end_ns, message = calls.pop()
+        found.append(
             Collective(
                 kind=message.kind,
-                start_ns=start_ns,
-                end_ns=end_ns,
-                step=number_of.get(index),
+                start_ns=start_ns + shift_ns,
+                end_ns=end_ns + shift_ns,
+                step=placement.number_of.get(index),
                 bytes=message.bytes,
                 dtype=message.dtype,
                 group=message.group,
                 group_size=message.group_size,
             )
-            for index, start_ns, end_ns, message in placement.calls
-        ),
-        work=_work(placement),
-        notes=tuple(notes),
-    )
+        )
+    return tuple(found)
 
 
-def _work(placement: Placement) -> tuple[StepWork, ...]:
+def _work(placement: Placement, shift_ns: int) -> tuple[StepWork, ...]:
     whole = set(placement.whole)
     outside = [i for i in (None, *range(len(placement.windows.kept))) if i not in whole]
     parts: list[tuple[int | None, list[int | None]]] = [(None, outside)]
@@ -359,8 +384,12 @@ def _work(placement: Placement) -> tuple[StepWork, ...]:
         StepWork(
             step=number,
             kernels=sum(placement.kernels[i] for i in positions),
-            compute=union(r for i in positions for r in placement.compute.get(i, ())),
-            memory=union(r for i in positions for r in placement.memory.get(i, ())),
+            compute=shifted(
+                union(r for i in positions for r in placement.compute.get(i, ())), shift_ns
+            ),
+            memory=shifted(
+                union(r for i in positions for r in placement.memory.get(i, ())), shift_ns
+            ),
         )
         for number, positions in parts
     )

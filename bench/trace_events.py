@@ -1,19 +1,16 @@
-"""Reading a Chrome/Kineto trace and keeping what the analysis needs of its events.
+"""Keeping what the analysis needs of a Chrome/Kineto trace's events.
 
-JSON or gzip of it, an object with `traceEvents` or the bare list. One pass turns the events into
-plain ranges in whole nanoseconds; the events themselves are not kept. Odd events are counted and
-left out; a file that is cut or damaged is refused.
+One pass turns the events into plain ranges in whole nanoseconds; the events themselves are not
+kept. Odd events are counted and left out.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import zlib
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from typing import Any
 
 from bench.classify import (
@@ -37,67 +34,6 @@ _COPIES = ("gpu_memcpy", "gpu_memset", "memcpy", "memset")
 _OPERATORS = ("cpu_op", "operator")
 
 Thread = tuple[str, str]
-
-
-class TraceError(ValueError):
-    """A trace that gives no figure; one line that names the file and, where known, the position."""
-
-
-def read_trace(path: str | Path, source: str, notes: list[str]) -> Any:
-    """The parsed JSON of a file; what was mended is added to `notes`. Raises `TraceError`."""
-    try:
-        content = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise TraceError(f"{source}: cannot be read: {reason}") from error
-    return parse_trace(content, source, notes)
-
-
-def parse_trace(content: bytes, source: str, notes: list[str]) -> Any:
-    """The parsed JSON of a file's bytes, gzip or not. Raises `TraceError`."""
-    if content[:2] == b"\x1f\x8b":
-        content = _gunzip(content, source)
-    if not content.strip():
-        raise TraceError(f"{source}: empty file")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        text = content.decode("utf-8-sig", errors="replace")
-        notes.append(f"bytes that are not UTF-8, the first at byte {error.start}, were replaced")
-    try:
-        # Numbers with a point stay text: a float holds no nanoseconds of a time since 1970.
-        return json.loads(text, strict=False, parse_float=str)
-    except json.JSONDecodeError as error:
-        at_end = error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated string")
-        what = "cut or damaged JSON" if at_end else "damaged JSON"
-        raise TraceError(
-            f"{source}: {what}: {error.msg} at line {error.lineno} column {error.colno} "
-            f"(character {error.pos} of {len(text)})"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise TraceError(f"{source}: damaged JSON: {reason}") from error
-
-
-def _gunzip(content: bytes, source: str) -> bytes:
-    parts: list[bytes] = []
-    rest = content
-    while rest.strip(b"\0"):
-        member = zlib.decompressobj(wbits=31)
-        try:
-            parts.append(member.decompress(rest))
-        except zlib.error as error:
-            position = len(content) - len(rest)
-            raise TraceError(
-                f"{source}: damaged gzip member at byte {position}: {error}"
-            ) from error
-        if not member.eof:
-            raise TraceError(
-                f"{source}: cut gzip file: it ends at byte {len(content)}, after "
-                f"{sum(map(len, parts))} bytes of text"
-            )
-        rest = member.unused_data
-    return b"".join(parts)
 
 
 def base_time_ns(value: Any) -> int | None:
@@ -140,7 +76,7 @@ def time_ns(value: Any) -> int | None:
     return nanoseconds if abs(nanoseconds) <= _LARGEST_NS else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A kernel, copy or memory fill on a GPU, and the id that names its launch."""
 
@@ -151,9 +87,11 @@ class Kernel:
 
 @dataclass
 class Scan:
-    """One pass over the events: what is kept of them, in the file's order."""
+    """One pass over the events: what is kept of them, in the file's order.
 
-    base_ns: int
+    Times are the events' own: the file's base time stands after them.
+    """
+
     compute: list[Kernel] = field(default_factory=list)
     memory: list[Kernel] = field(default_factory=list)
     communication: list[tuple[Kernel, str, Message]] = field(default_factory=list)
@@ -171,11 +109,13 @@ class Scan:
     )
     step_threads: set[Thread] = field(default_factory=set)
     windows: list[tuple[int, int, int]] = field(default_factory=list)
+    _threads: dict[Thread, Thread] = field(default_factory=dict)
+    _messages: dict[Message, Message] = field(default_factory=dict)
     odd_events: int = 0
     bad_times: int = 0
     bad_step_times: int = 0
 
-    def read(self, events: list[Any]) -> None:
+    def read(self, events: Iterable[Any]) -> None:
         """Sort the events by what they are; odd ones are counted and left out."""
         for event in events:
             if not isinstance(event, dict):
@@ -200,12 +140,19 @@ class Scan:
             elif category.endswith(("runtime", "driver")):
                 self._launch(event, name, args)
 
+    def forget(self) -> None:
+        """Let go of everything that takes memory."""
+        for kept in (
+            *(self.compute, self.memory, self.communication, self.launches, self.around),
+            *(self.gloo, self.operators, self.enqueues, self.windows),
+        ):
+            kept.clear()
+
     def _times(self, event: dict[str, Any]) -> Range | None:
         start_ns, duration_ns = time_ns(event.get("ts")), time_ns(event.get("dur"))
         if start_ns is None or duration_ns is None or duration_ns < 0:
             self.bad_times += 1
             return None
-        start_ns += self.base_ns
         return start_ns, start_ns + duration_ns
 
     def _kernel(
@@ -223,7 +170,7 @@ class Scan:
         device = args.get("device", event.get("pid"))
         self.devices.add(str(device))
         if is_communication_kernel(name, args):
-            self.communication.append((kernel, name, message_of_args(args)))
+            self.communication.append((kernel, name, self._one(message_of_args(args))))
         else:
             self.compute.append(kernel)
 
@@ -231,7 +178,7 @@ class Scan:
         step = _STEP.search(name)
         if step is not None:
             times = self._times(event)
-            self.step_threads.add(_thread(event))
+            self.step_threads.add(self._thread(event))
             if times is None:
                 self.bad_step_times += 1
             else:
@@ -244,13 +191,13 @@ class Scan:
         times = self._times(event)
         if times is None:
             return
-        thread = _thread(event)
+        thread = self._thread(event)
         if gloo:
-            self.gloo.append((*times, thread, message_of_range(name, args)))
+            self.gloo.append((*times, thread, self._one(message_of_range(name, args))))
         elif wrapper:
             named = name != "record_param_comms"
             message = message_of_range(name, args) if named else message_of_args(args)
-            self.around[thread].append((*times, message))
+            self.around[thread].append((*times, self._one(message)))
         elif is_enqueue(name):
             self.enqueues[thread].append((*times, kind_of(name.partition("::")[2])))
         elif is_compute_op(name):
@@ -261,10 +208,13 @@ class Scan:
         start_ns = time_ns(event.get("ts"))
         if correlation is not None and start_ns is not None:
             is_kernel = "launchkernel" in name.lower() or "launchcooperative" in name.lower()
-            self.launches.setdefault(
-                correlation, (start_ns + self.base_ns, _thread(event), is_kernel)
-            )
+            self.launches.setdefault(correlation, (start_ns, self._thread(event), is_kernel))
 
+    # A trace has few threads and few kinds of message, and very many events: one object each.
 
-def _thread(event: dict[str, Any]) -> Thread:
-    return str(event.get("pid")), str(event.get("tid"))
+    def _thread(self, event: dict[str, Any]) -> Thread:
+        thread = str(event.get("pid")), str(event.get("tid"))
+        return self._threads.setdefault(thread, thread)
+
+    def _one(self, message: Message) -> Message:
+        return self._messages.setdefault(message, message)

@@ -68,7 +68,7 @@ class Placement:
 
     `calls` are the collectives in order of time, `compute` and `memory` what ran besides them,
     `kernels` counts everything on a GPU. `whole` are the positions of whole steps, `number_of` the
-    step numbers of those, `dropped` counts the other ProfilerSteps.
+    step numbers of those, `dropped` counts the other ProfilerSteps. The scan is empty afterwards.
     """
 
     def __init__(self, scan: Scan) -> None:
@@ -94,6 +94,8 @@ class Placement:
         self.whole = self._whole_steps()
         self.number_of: dict[int | None, int] = {i: self.windows.kept[i][2] for i in self.whole}
         self.dropped = sum(count for count, _ in self._drops)
+        self.notes = self._notes()
+        scan.forget()  # what is placed is not needed twice
 
     def step_ns(self, index: int) -> int | None:
         """The time of a step: see `bench.trace.Step`."""
@@ -106,7 +108,7 @@ class Placement:
         period_ns = self._first[index + 1][1] - self._first[index][1]
         return period_ns if period_ns > 0 else None
 
-    def notes(self) -> list[str]:
+    def _notes(self) -> list[str]:
         """What to know about the placement before using a figure, one sentence each."""
         scan, notes = self.scan, []
         drops = [f"{count} {what}" for count, what in self._drops if count]

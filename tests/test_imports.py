@@ -32,6 +32,7 @@ SHARED = {
         "result",
         "trace",
         "trace_events",
+        "trace_json",
         "trace_steps",
         "wire",
     )
