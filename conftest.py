@@ -98,6 +98,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PORT",
         help="and on which port (default: one the system gives, new for every case)",
     )
+    add(
+        "--save-traces",
+        action="store_true",
+        help="keep the traces of the profiled pass beside the JSON, for Perfetto and "
+        "python -m reports trace",
+    )
     add("--data-root", default=None, metavar="FOLDER", help="where CIFAR10 is (data=loader)")
     add("--download", action="store_true", help="fetch CIFAR10 into --data-root")
 

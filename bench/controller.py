@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections import Counter
@@ -56,7 +57,7 @@ class Controller:
             with tempfile.TemporaryDirectory(
                 prefix="case-", dir=self._folder, ignore_cleanup_errors=True
             ) as folder:
-                answer = group.run(self._job(case, folder), self._limits)
+                answer = group.run(self._job(case, launch, folder), self._limits)
         except OSError as error:
             return Failure(phase="launch", message=f"the sweep's own folder: {error}")
         except BaseException:  # interrupted in the middle of a case: these ranks are of no use
@@ -114,7 +115,7 @@ class Controller:
             self._key = key
         return self._group
 
-    def _job(self, case: Case, folder: str) -> dict[str, Any]:
+    def _job(self, case: Case, launch: int, folder: str) -> dict[str, Any]:
         settings = self._settings
         return {
             "case": case.to_dict(),
@@ -133,7 +134,17 @@ class Controller:
             "host": settings.master_addr,
             "port": settings.master_port or None,
             "folder": folder,
+            "save_trace": self._trace_name(case, launch),
         }
+
+    def _trace_name(self, case: Case, launch: int) -> str | None:
+        """Where a rank's trace is kept; "{rank}" stands for its number."""
+        folder = self._settings.traces_folder
+        if folder is None:
+            return None
+        cell = re.sub(r"[^\w.=@+-]+", "_", case.id)
+        name = f"{cell}.launch{launch}.rank{{rank}}.json.gz"
+        return str(folder).replace("{", "{{").replace("}", "}}") + f"/{name}"
 
     def _gather(
         self, launch: int, started_unix_s: float, records: list[dict[str, Any]]

@@ -6,6 +6,8 @@ import os
 import platform
 import re
 import socket
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,10 @@ KEPT_ENVIRONMENT = re.compile(
     r"^(NCCL_|GLOO_|OMP_|MKL_|KMP_|GOMP_|TORCH_|PYTORCH_|CUDA_VISIBLE_DEVICES$|HIP_VISIBLE_DEVICES$"
     r"|CUDA_LAUNCH_BLOCKING$|CUBLAS_|LD_PRELOAD$|MALLOC_)"
 )
+
+#: About 10 ms of work, and how often it is done.
+_CALIBRATION_SIZE = 200_000
+_CALIBRATIONS = 5
 
 
 def usable_cores() -> int:
@@ -48,8 +54,12 @@ def describe() -> dict[str, Any]:
     }
 
 
-def state() -> dict[str, Any]:
-    """How busy the machine is now. A value that cannot be read is None."""
+def state(clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
+    """How busy the machine is now. A value that cannot be read is None.
+
+    ``cpu_s`` and ``steal_s`` count since the machine started: what lies between two states is what
+    happened meanwhile. ``calibration_s`` is the time of a fixed piece of work, the fastest of some.
+    """
     times = psutil.cpu_times()
     total = sum(times)
     steal = getattr(times, "steal", None)
@@ -59,10 +69,26 @@ def state() -> dict[str, Any]:
         frequency = None
     return {
         "load_1min": psutil.getloadavg()[0],
+        "cpu_s": total,
+        "steal_s": steal,
         "steal_ratio": steal / total if steal is not None and total else None,
         "cpu_mhz": frequency.current if frequency else None,
         "memory_available_bytes": psutil.virtual_memory().available,
+        "pressure": {name: _pressure(name) for name in ("cpu", "memory", "io")},
+        "calibration_s": min(_calibration(clock) for _ in range(_CALIBRATIONS)),
     }
+
+
+def _calibration(clock: Callable[[], float]) -> float:
+    started = clock()
+    sum(number * number for number in range(_CALIBRATION_SIZE))
+    return clock() - started
+
+
+def _pressure(name: str) -> float | None:
+    """The share of the last ten seconds in which some task waited for it (Linux PSI)."""
+    found = re.search(r"^some avg10=([0-9.]+)", _read(f"/proc/pressure/{name}") or "", re.MULTILINE)
+    return float(found.group(1)) / 100 if found else None
 
 
 def warnings(

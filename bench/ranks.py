@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bench.bandwidth import busbw_bytes_per_s
 from bench.intervals import Range, subtraction, total_ns, union
 from bench.trace import Collective, RankTrace, Step
 
@@ -122,9 +123,38 @@ class AcrossRanks:
             ],
             "waited_for": waited_for[0] if waited_for else None,
             "waited_for_share": waited_for[1] if waited_for else None,
+            "calls": self._calls(kind),
             "estimate": self.estimate,
             "note": "; ".join(self.notes) or None,
         }
+
+    def _calls(self, kind: str | None) -> list[dict[str, Any]]:
+        """The collectives of a step one by one, in order: mean transfer over the steps and its bus
+        bandwidth. Empty where the steps do not have the same ones."""
+        of_step: dict[int | None, list[MatchedCollective]] = defaultdict(list)
+        for item in self.of_kind(kind):
+            of_step[item.step].append(item)
+        columns = [of_step[step] for step in self.steps]
+        if not columns or len({len(column) for column in columns}) != 1:
+            return []
+        found = []
+        for same in zip(*columns, strict=True):
+            first = same[0]
+            if len({(item.kind, item.parts[0].bytes) for item in same}) != 1:
+                return []
+            transfer_s = sum(item.transfer_ns for item in same) / len(same) / 1e9
+            size = first.parts[0].bytes
+            found.append(
+                {
+                    "kind": first.kind,
+                    "bytes": size,
+                    "transfer_s": transfer_s,
+                    "busbw_bytes_per_s": busbw_bytes_per_s(
+                        first.kind, size, transfer_s, len(first.members)
+                    ),
+                }
+            )
+        return found
 
     def _step(self, matched: Sequence[MatchedCollective]) -> tuple[int, tuple[int, ...]]:
         moving_of: list[list[Range]] = [[] for _ in self.ranks]

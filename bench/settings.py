@@ -30,6 +30,7 @@ class Settings:
     master_addr: str = "127.0.0.1"
     master_port: int = 0
     resume: bool = False
+    save_traces: bool = False
     data_root: str | None = None
     download: bool = False
     python: str = ""
@@ -61,6 +62,7 @@ class Settings:
             master_addr=option("--master-addr"),
             master_port=option("--master-port"),
             resume=option("--resume"),
+            save_traces=option("--save-traces"),
             data_root=option("--data-root"),
             download=option("--download"),
             python=python,
@@ -83,6 +85,10 @@ class Settings:
             )
         if not 0 <= settings.master_port < 65536:
             raise ValueError("--master-port must lie between 0 (any free port) and 65535")
+        if settings.save_traces and settings.json_path is None:
+            raise ValueError("--save-traces needs --benchmark-json: traces are put beside that file")
+        if settings.save_traces and "profiled" not in settings.passes:
+            raise ValueError("--save-traces needs the profiled pass (--passes)")
         if settings.resume and settings.json_path is None:
             raise ValueError("--resume needs the --benchmark-json of the run it goes on with")
         return settings
@@ -108,3 +114,10 @@ class Settings:
     @property
     def journal_path(self) -> Path | None:
         return self.json_path.with_suffix(".journal.jsonl") if self.json_path else None
+
+    @property
+    def traces_folder(self) -> Path | None:
+        """Where --save-traces puts them: absolute, for ranks stand elsewhere."""
+        if not self.save_traces or self.json_path is None:
+            return None
+        return self.json_path.with_suffix(".traces").absolute()

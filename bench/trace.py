@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.classify import count_of
+from bench.bandwidth import busbw_bytes_per_s
+from bench.classify import UNKNOWN, count_of
 from bench.intervals import (
     Intervals,
     Range,
@@ -83,6 +84,8 @@ class Step:
     end_ns: int
     number: int
     step_ns: int | None
+    #: Where those `step_ns` begin: on a GPU with the first compute kernel, later than on the CPU.
+    from_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,12 @@ class Totals:
 
 @dataclass(frozen=True)
 class StepFigures:
-    """The communication of one kind in one step; fields as in `Totals`, `step_ns` as in `Step`."""
+    """The communication of one kind in one step; fields as in `Totals`, `step_ns` as in `Step`.
+
+    `compute_ns` and `memory_ns` are of the work launched in this step; `idle_ns` is the part of the
+    step's own time in which this rank ran nothing at all, for this step or for another.
+    `unknown_ns` is communication of which no witness says what kind it is.
+    """
 
     step: int
     step_ns: int | None
@@ -135,6 +143,10 @@ class StepFigures:
     union_ns: int
     summed_ns: int
     exposed_ns: int
+    compute_ns: int
+    memory_ns: int
+    idle_ns: int | None
+    unknown_ns: int
 
     def to_json(self) -> dict[str, Any]:
         """One entry of `per_step` in the record; times in seconds."""
@@ -146,6 +158,10 @@ class StepFigures:
             "union_s": self.union_ns / 1e9,
             "summed_s": self.summed_ns / 1e9,
             "exposed_s": self.exposed_ns / 1e9,
+            "compute_s": self.compute_ns / 1e9,
+            "memory_s": self.memory_ns / 1e9,
+            "idle_s": _seconds(self.idle_ns),
+            "unknown_s": self.unknown_ns / 1e9,
         }
 
 
@@ -221,13 +237,20 @@ class RankTrace:
         Exposed means that the rank computed nothing at all, for this step or for another.
         """
         compute = union(r for item in self.work for r in item.compute)
+        memory = [r for item in self.work for r in item.memory]
+        busy = union([*compute, *memory, *((c.start_ns, c.end_ns) for c in self.collectives)])
+        work_of = {item.step: item for item in self.work}
         of_step: dict[int | None, list[Collective]] = defaultdict(list)
+        unknown_of: dict[int | None, list[Collective]] = defaultdict(list)
         for collective in self.collectives:
             if kind is None or collective.kind == kind:
                 of_step[collective.step].append(collective)
+            if collective.kind == UNKNOWN:
+                unknown_of[collective.step].append(collective)
         figures = []
         for step in self.steps:
             chosen = of_step[step.number]
+            work = work_of[step.number]
             communication = _union_of(chosen)
             beside = clip(compute, *_extent(communication))
             figures.append(
@@ -239,6 +262,10 @@ class RankTrace:
                     union_ns=total_ns(communication),
                     summed_ns=sum(collective.duration_ns for collective in chosen),
                     exposed_ns=total_ns(subtraction(communication, beside)),
+                    compute_ns=total_ns(work.compute),
+                    memory_ns=total_ns(work.memory),
+                    idle_ns=_idle_ns(step, busy),
+                    unknown_ns=total_ns(_union_of(unknown_of[step.number])),
                 )
             )
         return tuple(figures)
@@ -264,9 +291,59 @@ class RankTrace:
             "summed_s": _mean([step.summed_ns / 1e9 for step in figures]),
             "exposed_s": _mean([step.exposed_ns / 1e9 for step in figures]),
             "overlap_ratio": 1 - exposed_ns / union_ns if union_ns else None,
+            "compute_s": _mean([step.compute_ns / 1e9 for step in figures]),
+            "memory_s": _mean([step.memory_ns / 1e9 for step in figures]),
+            "idle_s": _mean_known([step.idle_ns for step in figures]),
+            "unknown_s": _mean([step.unknown_ns / 1e9 for step in figures]),
+            "explained_ratio": self._explained_ratio(figures),
+            "calls": self.calls(kind),
             "per_step": [step.to_json() for step in figures],
             "notes": notes,
         }
+
+    def calls(self, kind: str | None = "all_reduce") -> list[dict[str, Any]]:
+        """The collectives of a step one by one, in order, where all whole steps have the same ones.
+
+        `duration_s` is the mean over steps and holds this rank's waiting; the bus bandwidth, bytes
+        per second, is that of the mean time. Empty where the steps differ.
+        """
+        of_step: dict[int | None, list[Collective]] = defaultdict(list)
+        for collective in self.collectives:
+            if kind is None or collective.kind == kind:
+                of_step[collective.step].append(collective)
+        columns = [of_step[step.number] for step in self.steps]
+        if not columns or len({len(column) for column in columns}) != 1:
+            return []
+        found = []
+        for same in zip(*map(in_bucket_order, columns), strict=True):
+            first = same[0]
+            if len({(c.kind, c.bytes, c.dtype) for c in same}) != 1:
+                return []
+            duration_s = sum(c.duration_ns for c in same) / len(same) / 1e9
+            ranks = first.group_size or self.world_size
+            found.append(
+                {
+                    "kind": first.kind,
+                    "bytes": first.bytes,
+                    "dtype": first.dtype,
+                    "group": first.group,
+                    "duration_s": duration_s,
+                    "busbw_bytes_per_s": busbw_bytes_per_s(
+                        first.kind, first.bytes, duration_s, ranks
+                    ),
+                }
+            )
+        return found
+
+    def _explained_ratio(self, figures: Sequence[StepFigures]) -> float | None:
+        """The share of the steps' time in which something of known purpose ran; None without one
+        step of known time. The rest is idle, or communication of unknown kind."""
+        known = [step for step in figures if step.step_ns and step.idle_ns is not None]
+        total_step_ns = sum(step.step_ns or 0 for step in known)
+        if not total_step_ns:
+            return None
+        rest_ns = sum((step.idle_ns or 0) + step.unknown_ns for step in known)
+        return max(0.0, 1 - rest_ns / total_step_ns)
 
     def _left_out(self, kind: str) -> list[str]:
         whole = {step.number for step in self.steps}
@@ -342,7 +419,13 @@ def _rank_trace(
         base_ns=base_ns,
         device="gpu" if placement.on_gpu else "cpu",
         steps=tuple(
-            Step(start_ns + shift_ns, end_ns + shift_ns, number, placement.step_ns(i))
+            Step(
+                start_ns + shift_ns,
+                end_ns + shift_ns,
+                number,
+                placement.step_ns(i),
+                placement.from_ns(i) + shift_ns,
+            )
             for i in whole
             for start_ns, end_ns, number in [placement.windows.kept[i]]
         ),
@@ -418,6 +501,22 @@ def _bytes_of(collectives: Sequence[Collective]) -> int | None:
     """The sum of the sizes; None if one of them is unknown."""
     sizes = [collective.bytes for collective in collectives if collective.bytes is not None]
     return sum(sizes) if len(sizes) == len(collectives) else None
+
+
+def in_bucket_order(collectives: Sequence[Collective]) -> list[Collective]:
+    """One step's collectives in the order in which they were begun."""
+    return sorted(collectives, key=lambda c: (c.start_ns, c.end_ns))
+
+
+def _idle_ns(step: Step, busy: Intervals) -> int | None:
+    if step.step_ns is None or step.from_ns is None:
+        return None
+    return step.step_ns - total_ns(clip(busy, step.from_ns, step.from_ns + step.step_ns))
+
+
+def _mean_known(nanoseconds: Sequence[int | None]) -> float | None:
+    """The mean of those that are known, in seconds."""
+    return _mean([value / 1e9 for value in nanoseconds if value is not None])
 
 
 def _count(number: int, noun: str) -> str:

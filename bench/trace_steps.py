@@ -108,6 +108,12 @@ class Placement:
         period_ns = self._first[index + 1][1] - self._first[index][1]
         return period_ns if period_ns > 0 else None
 
+    def from_ns(self, index: int) -> int:
+        """Where the time of a step begins: see `bench.trace.Step`."""
+        if self.on_gpu and not self.by_start and index in self._first:
+            return self._first[index][1]
+        return self.windows.kept[index][0]
+
     def _notes(self) -> list[str]:
         """What to know about the placement before using a figure, one sentence each."""
         scan, notes = self.scan, []

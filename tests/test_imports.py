@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = {
     f"bench.{name}"
     for name in (
+        "bandwidth",
         "case",
         "classify",
         "intervals",

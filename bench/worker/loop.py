@@ -121,6 +121,14 @@ class Ranks:
         dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=self._group)
         return [float(value) for value in tensor.tolist()]
 
+    def mean(self, values: list[float]) -> list[float]:
+        """Element by element the mean over ranks."""
+        if self._alone:
+            return values
+        tensor = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(tensor, group=self._group)
+        return [float(value) / dist.get_world_size() for value in tensor.tolist()]
+
     def same_everywhere(self, number: int) -> bool:
         """Whether all ranks hold the same 63-bit number."""
         if self._alone:

@@ -7,8 +7,10 @@ through ``say`` (see the table in bench/wire.py) and returns the child's exit co
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import re
+import shutil
 import socket
 import statistics
 import tempfile
@@ -217,13 +219,18 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
         checked |= _reduced_bytes(communication.pop("reduced_bytes"), expected_bytes, case)
 
     bucket_record = strategies.buckets(wrapped.ddp) if wrapped.ddp is not None else None
-    silent_step_s = None
+    if communication["communication"] is not None and bucket_record is not None:
+        _name_buckets(communication["communication"]["calls"], bucket_record["rebuilt_bytes"])
+    own_times = strategies.own_times(wrapped.ddp) if wrapped.ddp is not None else None
+    silent_step_s = silent_mean_step_s = None
     if "no_communication" in passes and wrapped.ddp is not None and case.world_size > 1:
         with life.phase("no-communication"):
             strategies.silence(wrapped.ddp)
             steps = min(_NO_COMMUNICATION_STEPS, len(slowest))
             window = run_window(loop, device, ranks, steps)
             silent_step_s = statistics.median(ranks.maximum(window.step_s))
+            # What a step would take if all ranks had the same share of the work.
+            silent_mean_step_s = statistics.median(ranks.mean(window.step_s))
 
     saved = None
     if "checkpoint" in passes:
@@ -248,6 +255,7 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
         "first_step_s": first_step_s,
         "lifecycle": life.lifecycle,
         **communication,
+        "ddp_own_times": own_times,
         "memory": {
             "peak_bytes": peak_bytes,
             "kind": device.memory_kind,
@@ -266,6 +274,7 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
             "lazy_layers": lazy,
             "buckets": bucket_record,
             "no_communication_step_s": silent_step_s,
+            "no_communication_mean_step_s": silent_mean_step_s,
             "profiled_step_s": profiled_step_s,
             "checks": checked,
             "checkpoint": saved,
@@ -435,7 +444,15 @@ def _profiled_pass(
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
         figures = trace.analyse(path, rank=job["rank"])
+        if job["save_trace"] is not None:
+            _pack(path, Path(job["save_trace"].format(rank=job["rank"])))
     return _communication(figures, case, trains), step_s
+
+
+def _pack(trace_file: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with trace_file.open("rb") as plain, gzip.open(target, "wb", compresslevel=5) as packed:
+        shutil.copyfileobj(plain, packed, 1 << 20)
 
 
 def _communication(figures: trace.RankTrace, case: Case, trains: bool) -> dict[str, Any]:
@@ -458,6 +475,16 @@ def _communication(figures: trace.RankTrace, case: Case, trains: bool) -> dict[s
         "outline": outline(figures, _MOST_COLLECTIVES) if case.processes > 1 else None,
         "reduced_bytes": figures,
     }
+
+
+def _name_buckets(calls: list[dict[str, Any]], rebuilt_bytes: list[int] | None) -> None:
+    """Which of DDP's buckets a call reduced: by size, and of equal sizes in order."""
+    left = list(enumerate(rebuilt_bytes or []))
+    for call in calls:
+        match = next((each for each in left if each[1] == call["bytes"]), None)
+        call["bucket"] = match[0] if match is not None else None
+        if match is not None:
+            left.remove(match)
 
 
 def _reduced_bytes(figures: trace.RankTrace, gradient_bytes: int, case: Case) -> dict[str, Any]:

@@ -165,6 +165,31 @@ def buckets(ddp: nn.parallel.DistributedDataParallel) -> dict[str, Any] | None:
     }
 
 
+#: Of DDP's logging data, nanoseconds, means over the iterations it has sampled.
+_OWN_TIMES = {
+    "forward_s": "avg_forward_compute_time",
+    "backward_s": "avg_backward_compute_time",
+    "all_reduce_s": "avg_backward_comm_time",
+    "overlap_s": "avg_backward_compute_comm_overlap_time",
+}
+
+
+def own_times(ddp: nn.parallel.DistributedDataParallel) -> dict[str, float | None] | None:
+    """What DDP itself says of its steps, seconds; None for what it has not measured.
+
+    It samples some iterations only, the latest lagging one behind, and on a CPU takes an all-reduce
+    from the moment it was handed over: its time holds more than ours, and not the same steps.
+    """
+    if not hasattr(ddp, "_get_ddp_logging_data"):
+        return None
+    data = ddp._get_ddp_logging_data()
+    said = {name: data.get(key) for name, key in _OWN_TIMES.items()}
+    return {
+        name: value / 1e9 if isinstance(value, int | float) and value > 0 else None
+        for name, value in said.items()
+    }
+
+
 def _numbers(text: str) -> list[int]:
     return [int(part) for part in str(text).split(",") if part.strip()]
 
