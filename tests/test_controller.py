@@ -224,6 +224,19 @@ def test_what_a_rank_is_told(launches: Launches, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_traces_are_kept_where_they_are_asked_for(launches: Launches, tmp_path: Path) -> None:
+    made = a_controller(tmp_path, save_traces=True, json_path=tmp_path / "re{s}" / "run.json")
+    made.run(Case(model="sleep:layers=2", world_size=2), 1, 2)
+    plain = a_controller(tmp_path)
+    plain.run(Case(), 0, 1)
+    made.stop()
+    plain.stop()
+    kept, none = launches.jobs
+    name = "ddp-sleep_layers=2-w2.launch1.rank3.json.gz"
+    assert kept["save_trace"].format(rank=3) == str(tmp_path / "re{s}" / "run.traces" / name)
+    assert none["save_trace"] is None
+
+
 def test_a_step_lasts_as_long_as_its_slowest_rank(launches: Launches, tmp_path: Path) -> None:
     made = a_controller(tmp_path)
     answer = made.run(Case(world_size=2), 5, 2)

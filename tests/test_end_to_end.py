@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.trace import analyse
 from tests.sweeps import (
     MODELS,
     SHORT,
@@ -110,6 +111,27 @@ def test_what_is_recorded_of_a_case(strategies: Sweep) -> None:
     assert by_hand["ranks"][0]["phases"]["communication"]["mean_s"] > 0
     assert by_hand["ranks"][0]["communication"]["calls_per_step"] == 4  # a call a parameter
     assert by_hand["no_communication_step_s"] is None
+
+
+def test_traces_can_be_kept_and_read_again(tmp_path: Path) -> None:
+    ran = sweep(
+        tmp_path,
+        *(*SHORT, "--save-traces", "--passes", "profiled", "--axis", "model=mlp"),
+        *("--axis", "strategy=ddp", "--axis", "world_size=2", "--axis", "scaling=weak"),
+        *("--axis", "batch_size=32", "-k", "test_scaling"),
+    )
+    assert ran.status == 0, ran.output
+    traces = sorted((tmp_path / "results" / "run.traces").iterdir())
+    assert [trace.name for trace in traces] == [
+        f"ddp-mlp-w2.launch0.rank{rank}.json.gz" for rank in range(2)
+    ]
+    for rank, (kept, record) in enumerate(
+        zip(traces, ran.launch("ddp-mlp-w2")["ranks"], strict=True)
+    ):
+        found = analyse(kept)
+        assert found.rank == rank
+        recorded = {**record["communication"], "calls": None}
+        assert {**found.to_json(), "calls": None} == recorded
 
 
 def test_versions_stay_out_of_what_other_tools_follow(strategies: Sweep) -> None:
@@ -276,6 +298,17 @@ def test_a_rank_that_is_late_is_named_as_the_one_waited_for(cells: Sweep, strate
     assert launch["across_ranks"]["wait_s"][0] >= 0.045
     assert early["communication"]["exposed_s"] >= 0.045
     assert late["communication"]["exposed_s"] < early["communication"]["exposed_s"] / 2
+    if strategy == "ddp":
+        # Two buckets wait at the same time, on two of gloo's threads: counted once.
+        waits = early["communication"]
+        assert waits["summed_s"] > 1.2 * waits["all_reduce_s"]
+    for rank in (early, late):
+        calls = rank["communication"]["calls"]
+        assert [call["bytes"] for call in calls] == [2**20] * 4
+        if strategy == "ddp":
+            assert [call["bucket"] for call in calls] == [0, 1, 2, 3]
+        assert all(call["busbw_bytes_per_s"] > 0 for call in calls)
+    assert len(launch["across_ranks"]["calls"]) == 4
 
 
 def test_an_unset_bucket_cap_is_not_25(cells: Sweep) -> None:
