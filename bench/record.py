@@ -88,6 +88,8 @@ def case_warnings(case: Case, launches: Sequence[LaunchResult], cores: int) -> l
         found.append("bytes reduced per step are not the bytes of the gradients")
     for launch in launches:
         for rank in launch.fields["ranks"]:
+            if rank.get("trace_not_kept"):
+                found.append(f"a trace could not be kept: {rank['trace_not_kept']}")
             note = rank.get("communication_note")
             if note and "unknown, not zero" in note and note not in found:
                 found.append(note)

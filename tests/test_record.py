@@ -125,6 +125,10 @@ def test_many_ranks_are_kept_in_bounded_size() -> None:
             {"ranks": [{"threads": 1, "communication_note": "it is unknown, not zero"}]},
             "unknown, not zero",
         ),
+        (
+            {"ranks": [{"threads": 1, "trace_not_kept": "/x/y.json.gz: No space left on device"}]},
+            "a trace could not be kept: /x/y.json.gz: No space left on device",
+        ),
         ({"replicas_used": 1}, "DataParallel used 1 of 2 devices"),
         ({"ranks": [{"threads": 4}]}, "oversubscribed: 2 ranks of 4 thread(s) on 4 core(s)"),
         ({}, None),

@@ -444,15 +444,26 @@ def _profiled_pass(
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
         figures = trace.analyse(path, rank=job["rank"])
+        not_kept = None
         if job["save_trace"] is not None:
-            _pack(path, Path(job["save_trace"].format(rank=job["rank"])))
-    return _communication(figures, case, trains), step_s
+            not_kept = _keep(path, Path(job["save_trace"].format(rank=job["rank"])))
+    found = _communication(figures, case, trains)
+    found["trace_not_kept"] = not_kept
+    return found, step_s
 
 
-def _pack(trace_file: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with trace_file.open("rb") as plain, gzip.open(target, "wb", compresslevel=5) as packed:
-        shutil.copyfileobj(plain, packed, 1 << 20)
+def _keep(trace_file: Path, target: Path) -> str | None:
+    """Put the trace where the user wants it. Why it could not be, if it could not: that costs no
+    measurement, and half a trace is not left behind."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with trace_file.open("rb") as plain, gzip.open(target, "wb", compresslevel=5) as packed:
+            shutil.copyfileobj(plain, packed, 1 << 20)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            target.unlink(missing_ok=True)
+        return f"{target}: {error.strerror or error}"
+    return None
 
 
 def _communication(figures: trace.RankTrace, case: Case, trains: bool) -> dict[str, Any]:
