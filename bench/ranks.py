@@ -6,8 +6,9 @@ spends the difference waiting, though its trace shows one long collective:
 - transfer of one collective = its last end - its last start, over ranks;
 - a rank's wait = its own duration - transfer, not below 0.
 
-That needs one clock for all ranks. Where there is none, the transfer is estimated by the shortest
-duration over ranks, which is that of the rank that came last.
+That needs one clock for all ranks. Clocks that differ are aligned by the ends of collectives
+(bench/clocks.py). Where that cannot be done, the transfer is estimated by the shortest duration
+over ranks, which is that of the rank that came last.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bench import clocks
 from bench.bandwidth import busbw_bytes_per_s
 from bench.intervals import Range, subtraction, total_ns, union
 from bench.trace import Collective, RankTrace, Step
@@ -59,7 +61,9 @@ class AcrossRanks:
     `steps` are the steps that all ranks have; empty where traces have none, and then the
     collectives of the whole files are matched. `skew_ns` is the longest time by which a rank seems
     to have left a synchronising collective before another joined (0: never), so a lower bound of
-    the clocks' error. `estimate` is set where the clocks could not be compared.
+    the clocks' error. `ends_within_ns` is the longest time between two ranks' ends of one
+    synchronising collective: clocks and the spread of the ends together err by no more. `aligned`
+    says that the clocks were aligned by those ends, `estimate` that they could not be compared.
     """
 
     ranks: tuple[int, ...]
@@ -68,6 +72,8 @@ class AcrossRanks:
     estimate: bool
     skew_ns: int | None
     notes: tuple[str, ...]
+    aligned: bool = False
+    ends_within_ns: int | None = None
 
     def of_kind(self, kind: str | None) -> tuple[MatchedCollective, ...]:
         """The matched collectives of one kind (None: all)."""
@@ -125,6 +131,8 @@ class AcrossRanks:
             "waited_for_share": waited_for[1] if waited_for else None,
             "calls": self._calls(kind),
             "estimate": self.estimate,
+            "aligned": self.aligned,
+            "ends_within_s": None if self.ends_within_ns is None else self.ends_within_ns / 1e9,
             "note": "; ".join(self.notes) or None,
         }
 
@@ -227,6 +235,14 @@ def match_collectives(ranks: Sequence[RankTrace], same_clock: bool) -> AcrossRan
         notes.append(f"collectives that the ranks do not show alike, left out: {unmatched}")
     skew_ns = _skew_ns(parts for _, parts in groups) if groups else None
     doubt = _doubt(ranks, same_clock, skew_ns)
+    alignment = clocks.by_ends(_synchronising(groups), len(ranks)) if doubt is not None else None
+    if alignment is not None:
+        groups = [(members, clocks.shifted(members, parts, alignment)) for members, parts in groups]
+        notes.append(
+            f"{doubt}; aligned by the ends of {alignment.collectives} collectives, which then "
+            f"agree within {alignment.error_ns / 1e3:.1f} us"
+        )
+        skew_ns, doubt = _skew_ns(parts for _, parts in groups), None
     estimate = doubt is not None
     if groups and estimate:
         notes.append(f"transfer is estimated by the shortest duration over ranks: {doubt}")
@@ -244,6 +260,8 @@ def match_collectives(ranks: Sequence[RankTrace], same_clock: bool) -> AcrossRan
         estimate=estimate,
         skew_ns=skew_ns,
         notes=tuple(notes),
+        aligned=alignment is not None,
+        ends_within_ns=None if estimate else clocks.ends_within_ns(_synchronising(groups)),
     )
 
 
@@ -350,6 +368,10 @@ def _in_common_order(columns: list[list[Collective]]) -> list[list[Collective]]:
     ):
         return columns
     return [sorted(column, key=lambda c: c.bytes or 0) for column in columns]
+
+
+def _synchronising(groups: Sequence[clocks.Group]) -> list[clocks.Group]:
+    return [group for group in groups if group[1][0].kind in _SYNCHRONISING]
 
 
 def _skew_ns(groups: Iterable[tuple[Collective, ...]]) -> int | None:

@@ -25,6 +25,7 @@ SHARED = {
         "bandwidth",
         "case",
         "classify",
+        "clocks",
         "intervals",
         "lifeline",
         "nearest",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
@@ -69,12 +70,54 @@ def test_eight_ranks_of_a_recorded_job() -> None:
         assert record["wait_s"][rank] + record["transfer_s"] == pytest.approx(whole, abs=21e-6)
 
 
-def test_without_a_common_clock_the_shortest_duration_is_the_estimate() -> None:
+def test_clocks_that_differ_are_aligned_by_the_ends_of_collectives() -> None:
+    """Eight recorded ranks, their clocks set seconds apart: within the error that is stated the
+    same comes out as of their one clock."""
     ranks = traces("traces/dlrm_8rank_v100/rank-{}.json.gz", 8)
-    across = match_collectives(ranks, same_clock=False)
-    assert across.estimate
-    assert across.transfer_ns("all_reduce") == 175_000
+    apart = [with_clock(trace, 3_000_000_000 * number**2) for number, trace in enumerate(ranks)]
+    for given in (ranks, apart):
+        across = match_collectives(given, same_clock=False)
+        assert (across.aligned, across.estimate) == (True, False)
+        assert across.transfer_ns("all_reduce") == 178_000  # by one clock 179
+        assert across.ends_within_ns == 6_500
+        note = str(across.to_json()["note"])
+        assert "aligned by the ends of 8 collectives, which then agree within 6.5 us" in note
+        true = match_collectives(ranks, same_clock=True).to_json()["wait_s"]
+        assert across.to_json()["wait_s"] == pytest.approx(true, abs=3 * 6.5e-6)
+    # Taken for one clock, they are found to be none, and aligned all the same.
+    assert match_collectives(apart, same_clock=True).transfer_ns("all_reduce") == 178_000
+
+
+def test_without_enough_collectives_the_shortest_duration_is_the_estimate() -> None:
+    ranks = traces("traces/dlrm_8rank_v100/rank-{}.json.gz", 8)
+    two = [
+        dataclasses.replace(
+            trace,
+            collectives=tuple(c for c in trace.collectives if c.kind == "all_reduce")[:2],
+        )
+        for trace in ranks
+    ]
+    across = match_collectives(two, same_clock=False)
+    assert (across.aligned, across.estimate, across.ends_within_ns) == (False, True, None)
     assert "estimated" in across.to_json()["note"]
+
+
+def test_ends_that_do_not_agree_align_no_clocks() -> None:
+    """A clock that drifts by half a collective from one to the next."""
+    early = [(100, 200), (300, 400), (500, 600), (700, 800)]
+    late = [(start + 50 * n, end + 50 * n) for n, (start, end) in enumerate(early)]
+    across = match_collectives([rank_trace(0, early), rank_trace(1, late)], same_clock=False)
+    assert (across.aligned, across.estimate) == (False, True)
+
+
+def with_clock(trace: RankTrace, ahead_ns: int) -> RankTrace:
+    return dataclasses.replace(
+        trace,
+        collectives=tuple(
+            dataclasses.replace(c, start_ns=c.start_ns + ahead_ns, end_ns=c.end_ns + ahead_ns)
+            for c in trace.collectives
+        ),
+    )
 
 
 @pytest.mark.parametrize("same_clock", [True, False])
