@@ -203,35 +203,3 @@ def _elements(shape: list[int]) -> int:
     for length in shape:
         elements *= length
     return elements
-
-
-def algbw(bytes_: float | None, seconds: float | None) -> float | None:
-    """Algorithm bandwidth, bytes per second: size over time, as nccl-tests define it.
-
-    Take the mean of the times first and turn it into a rate once. `None` where size or time is
-    unknown or the time is not positive.
-    """
-    if bytes_ is None or seconds is None or not seconds > 0:
-        return None
-    return bytes_ / seconds
-
-
-def busbw(
-    bytes_: float | None, seconds: float | None, ranks: int, kind: str = "all_reduce"
-) -> float | None:
-    """Bus bandwidth, bytes per second: what the busiest link carries, as nccl-tests define it.
-
-    algbw times 2(n-1)/n for an all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all,
-    1 for broadcast, reduce and send/receive. `None` at one rank, where no link is used, and for
-    kinds without a definition.
-    """
-    rate = algbw(bytes_, seconds)
-    if rate is None or ranks < 2:
-        return None
-    if kind == "all_reduce":
-        return rate * 2 * (ranks - 1) / ranks
-    if kind in ("reduce_scatter", "all_gather", "all_to_all"):
-        return rate * (ranks - 1) / ranks
-    if kind in ("broadcast", "reduce", "send_recv"):
-        return rate
-    return None

@@ -68,6 +68,8 @@ class AcrossRanks:
     estimate: bool
     skew_ns: int | None
     notes: tuple[str, ...]
+    #: Of the job, where a trace tells it.
+    world_size: int | None = None
 
     def of_kind(self, kind: str | None) -> tuple[MatchedCollective, ...]:
         """The matched collectives of one kind (None: all)."""
@@ -150,11 +152,18 @@ class AcrossRanks:
                     "bytes": size,
                     "transfer_s": transfer_s,
                     "busbw_bytes_per_s": busbw_bytes_per_s(
-                        first.kind, size, transfer_s, len(first.members)
+                        first.kind, size, transfer_s, self._ranks_of(first)
                     ),
                 }
             )
         return found
+
+    def _ranks_of(self, item: MatchedCollective) -> int:
+        """How many ranks took part: traces of some of them do not make the job smaller."""
+        size = item.parts[0].group_size
+        if size is None and len(item.members) == len(self.ranks):
+            size = self.world_size
+        return size or len(item.members)
 
     def _step(self, matched: Sequence[MatchedCollective]) -> tuple[int, tuple[int, ...]]:
         moving_of: list[list[Range]] = [[] for _ in self.ranks]
@@ -189,6 +198,7 @@ def outline(trace: RankTrace, most_collectives: int) -> dict[str, Any]:
         collectives += of_step
     return {
         "rank": trace.rank,
+        "world_size": trace.world_size,
         "base_ns": trace.base_ns,
         "steps": [asdict(step) for step in kept],
         "collectives": [asdict(collective) for collective in collectives],
@@ -200,7 +210,7 @@ def from_outline(fields: dict[str, Any]) -> RankTrace:
     return RankTrace(
         source=f"rank {fields['rank']}",
         rank=fields["rank"],
-        world_size=None,
+        world_size=fields["world_size"],
         backend=None,
         base_ns=fields["base_ns"],
         device="",
@@ -244,6 +254,7 @@ def match_collectives(ranks: Sequence[RankTrace], same_clock: bool) -> AcrossRan
         estimate=estimate,
         skew_ns=skew_ns,
         notes=tuple(notes),
+        world_size=max((trace.world_size or 0 for trace in ranks), default=0) or None,
     )
 
 
