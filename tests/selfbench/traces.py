@@ -150,7 +150,7 @@ def write_trace(path: Path, least_bytes: int) -> int:
         file.write(json.dumps(header)[:-1] + ',\n"traceEvents": [\n')
         number = 0
         while number == 0 or file.tell() < least_bytes:
-            texts = (json.dumps(event, indent=2) for event in one_step(number))
+            texts = (json.dumps(event) for event in one_step(number))
             file.write((",\n" if number else "") + ",\n".join(texts))
             number += 1
         file.write('\n],\n"traceName": "synthetic"}\n')
@@ -158,7 +158,7 @@ def write_trace(path: Path, least_bytes: int) -> int:
 
 
 def one_step(number: int) -> list[dict[str, object]]:
-    """10 ms: 30 kernels of 250 us, 5 all-reduces of 400 us of which 100 us are hidden."""
+    """10 ms: 30 kernels of 250 us, 5 all-reduces of 400 us, 350 of them hidden, of the last 100."""
     start_us = 1_712_195_495_000_000 + 10_000 * number
     events: list[dict[str, object]] = []
     next_id = 1000 * number
