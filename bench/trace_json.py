@@ -24,6 +24,7 @@ _LARGEST_EVENT = 64 * _CHUNK
 #: A literal or an escape that a chunk cuts is reported at most this far before its end.
 _CUT_SHORT = 16
 _SPACE = re.compile(r"[ \t\n\r]*")
+_TO_NEXT_OBJECT = re.compile(r"[ \t\n\r]*,[ \t\n\r]*(?={)")
 #: What "surrogateescape" makes of a byte that is no UTF-8.
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 
@@ -103,6 +104,13 @@ class TraceFile:
             return
         while True:
             yield self._value()
+            # Nearly all events are objects that the text holds whole; the others go the long way.
+            while comma := _TO_NEXT_OBJECT.match(self._text, self._at):
+                try:
+                    value, self._at = self._decode(self._text, comma.end())
+                except (ValueError, RecursionError):
+                    break
+                yield value
             end = self._peek()
             if end not in (",", "]"):
                 raise self._damaged("Expecting ',' delimiter", self._at)
