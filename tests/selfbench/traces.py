@@ -20,7 +20,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SHARED = Path(os.environ.get("LOCKSTEP_SHARED", ROOT.parent / "shared")) / "traces"
 HOW_TO_GET_THEIRS = (
-    "    python -m venv /tmp/hta && /tmp/hta/bin/pip install HolisticTraceAnalysis==0.5.0\n"
+    "    python -m venv /tmp/hta\n"
+    "    /tmp/hta/bin/pip install HolisticTraceAnalysis==0.5.0 'pandas<3'\n"
     "    python -m tests.selfbench --part traces --other-python /tmp/hta/bin/python"
 )
 SETS = {
@@ -37,6 +38,7 @@ class Cost:
     """Of one process, or the medians of several; `error` is its last words if it failed."""
 
     wall_s: float
+    cpu_s: float
     peak_bytes: int
     error: str = ""
 
@@ -53,18 +55,22 @@ class Cost:
         words = done.stderr.strip().splitlines()
         found = json.loads(done.stdout)
         error = words[-1] if words else "no word"
-        return cls(found["wall_s"], found["peak_bytes"], error if done.returncode else "")
+        error = error if done.returncode else ""
+        return cls(found["wall_s"], found["cpu_s"], found["peak_bytes"], error)
 
     @classmethod
     def median(cls, costs: list[Cost]) -> Cost:
         return cls(
             statistics.median(cost.wall_s for cost in costs),
+            statistics.median(cost.cpu_s for cost in costs),
             int(statistics.median(cost.peak_bytes for cost in costs)),
             costs[-1].error,
         )
 
     def __str__(self) -> str:
-        return f"{self.wall_s:.3f} s, {self.peak_bytes / 1e6:.0f} MB"
+        return (
+            f"{self.wall_s:.3f} s ({self.cpu_s:.3f} of a processor), {self.peak_bytes / 1e6:.0f} MB"
+        )
 
 
 def compare(other_python: str | None, repeats: int) -> None:
@@ -93,8 +99,11 @@ def compare(other_python: str | None, repeats: int) -> None:
                 print(f"{name}: ours {ours}{failed(ours)}; theirs {theirs}{failed(theirs)}")
                 continue
             ratio = theirs.wall_s / ours.wall_s
+            cpu = theirs.cpu_s / ours.cpu_s
             memory = theirs.peak_bytes / ours.peak_bytes
-            print(f"{name}: {ours} / {theirs}: {ratio:.1f} x faster, {memory:.1f} x less memory")
+            print(f"{name}: {ours} / {theirs}")
+            print(f"    {ratio:.1f} x faster, {cpu:.1f} x less processor time, ", end="")
+            print(f"{memory:.1f} x less memory")
             figures = json.loads(outs[0].read_text())
             print(f"    overlap, per cent: whole file    {texts(figures['whole'])}")
             print(f"    all steps but the last: ours     {texts(figures['steps'])}")
@@ -127,7 +136,8 @@ def grow(sizes_mb: list[int], repeats: int) -> None:
             more = cost.peak_bytes - base.peak_bytes
             print(
                 f"    {size / 1e6:.0f} MB: {cost}; "
-                f"{(cost.wall_s - base.wall_s) / size * 1e9:.2f} ms per MB, "
+                f"{(cost.wall_s - base.wall_s) / size * 1e9:.2f} ms and "
+                f"{(cost.cpu_s - base.cpu_s) / size * 1e9:.2f} ms of a processor per MB, "
                 f"memory {more / size:.2f} x the file",
                 flush=True,
             )
