@@ -22,14 +22,20 @@ _FACTORS: dict[str, Callable[[int], float]] = {
 
 
 def algbw_bytes_per_s(bytes: int | None, seconds: float | None) -> float | None:
-    """None where size or time is not known, or is none."""
-    return bytes / seconds if bytes and seconds else None
+    """Size over time. Take the mean of the times first and turn it into a rate once.
+
+    None where size or time is not known, or is none.
+    """
+    return bytes / seconds if bytes and seconds and seconds > 0 else None
 
 
 def busbw_bytes_per_s(
     kind: str, bytes: int | None, seconds: float | None, ranks: int | None
 ) -> float | None:
-    """None also at one rank, where nothing moves, and for kinds without a definition."""
+    """What the busiest link carries.
+
+    None also at one rank, where nothing moves, and for kinds without a definition.
+    """
     algbw = algbw_bytes_per_s(bytes, seconds)
     if algbw is None or ranks is None or ranks < 2 or kind not in _FACTORS:
         return None

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 UNKNOWN = "unknown"
+# A trace has very many events and few names, so what a name says is worked out once.
+_once = lru_cache(maxsize=1024)
 
 # Longer words first: "reduce" is part of "allreduce" and of "reducescatter".
 _KINDS = (
@@ -98,6 +101,7 @@ class Message:
         )
 
 
+@_once
 def kind_of(name: str) -> str:
     """The kind of collective that a kernel, range or `Collective name` names, or `UNKNOWN`."""
     letters = re.sub(r"[^a-z]", "", name.lower())
@@ -107,24 +111,32 @@ def kind_of(name: str) -> str:
     return UNKNOWN
 
 
+@_once
 def is_enqueue(name: str) -> bool:
     """Whether a CPU operator only hands a collective over (`c10d::allreduce_`)."""
     return _ENQUEUE.match(name) is not None
 
 
+@_once
 def is_compute_op(name: str) -> bool:
     """Whether a CPU operator is the model's own work."""
     return _NO_COMPUTE.match(name) is None
 
 
+@_once
 def is_no_kernel(name: str) -> bool:
     """Whether an event among the kernels is a wait or an annotation and not a kernel at all."""
     return _NO_KERNEL.match(name) is not None
 
 
+@_once
+def _is_of_communication_library(name: str) -> bool:
+    return _COMMUNICATION_LIBRARY.search(name) is not None
+
+
 def is_communication_kernel(name: str, args: Mapping[str, Any]) -> bool:
     """Whether a GPU kernel is a collective: by its name or by its arguments, never by stream."""
-    if _COMMUNICATION_LIBRARY.search(name):
+    if _is_of_communication_library(name):
         return True
     collective = args.get("Collective name")
     return isinstance(collective, str) and collective != ""
@@ -203,35 +215,3 @@ def _elements(shape: list[int]) -> int:
     for length in shape:
         elements *= length
     return elements
-
-
-def algbw(bytes_: float | None, seconds: float | None) -> float | None:
-    """Algorithm bandwidth, bytes per second: size over time, as nccl-tests define it.
-
-    Take the mean of the times first and turn it into a rate once. `None` where size or time is
-    unknown or the time is not positive.
-    """
-    if bytes_ is None or seconds is None or not seconds > 0:
-        return None
-    return bytes_ / seconds
-
-
-def busbw(
-    bytes_: float | None, seconds: float | None, ranks: int, kind: str = "all_reduce"
-) -> float | None:
-    """Bus bandwidth, bytes per second: what the busiest link carries, as nccl-tests define it.
-
-    algbw times 2(n-1)/n for an all-reduce, (n-1)/n for reduce-scatter, all-gather and all-to-all,
-    1 for broadcast, reduce and send/receive. `None` at one rank, where no link is used, and for
-    kinds without a definition.
-    """
-    rate = algbw(bytes_, seconds)
-    if rate is None or ranks < 2:
-        return None
-    if kind == "all_reduce":
-        return rate * 2 * (ranks - 1) / ranks
-    if kind in ("reduce_scatter", "all_gather", "all_to_all"):
-        return rate * (ranks - 1) / ranks
-    if kind in ("broadcast", "reduce", "send_recv"):
-        return rate
-    return None

@@ -74,6 +74,8 @@ class AcrossRanks:
     notes: tuple[str, ...]
     aligned: bool = False
     ends_within_ns: int | None = None
+    #: Of the job, where a trace tells it.
+    world_size: int | None = None
 
     def of_kind(self, kind: str | None) -> tuple[MatchedCollective, ...]:
         """The matched collectives of one kind (None: all)."""
@@ -158,11 +160,18 @@ class AcrossRanks:
                     "bytes": size,
                     "transfer_s": transfer_s,
                     "busbw_bytes_per_s": busbw_bytes_per_s(
-                        first.kind, size, transfer_s, len(first.members)
+                        first.kind, size, transfer_s, self._ranks_of(first)
                     ),
                 }
             )
         return found
+
+    def _ranks_of(self, item: MatchedCollective) -> int:
+        """How many ranks took part: traces of some of them do not make the job smaller."""
+        size = item.parts[0].group_size
+        if size is None and len(item.members) == len(self.ranks):
+            size = self.world_size
+        return size or len(item.members)
 
     def _step(self, matched: Sequence[MatchedCollective]) -> tuple[int, tuple[int, ...]]:
         moving_of: list[list[Range]] = [[] for _ in self.ranks]
@@ -197,6 +206,7 @@ def outline(trace: RankTrace, most_collectives: int) -> dict[str, Any]:
         collectives += of_step
     return {
         "rank": trace.rank,
+        "world_size": trace.world_size,
         "base_ns": trace.base_ns,
         "steps": [asdict(step) for step in kept],
         "collectives": [asdict(collective) for collective in collectives],
@@ -208,7 +218,7 @@ def from_outline(fields: dict[str, Any]) -> RankTrace:
     return RankTrace(
         source=f"rank {fields['rank']}",
         rank=fields["rank"],
-        world_size=None,
+        world_size=fields["world_size"],
         backend=None,
         base_ns=fields["base_ns"],
         device="",
@@ -262,6 +272,7 @@ def match_collectives(ranks: Sequence[RankTrace], same_clock: bool) -> AcrossRan
         notes=tuple(notes),
         aligned=alignment is not None,
         ends_within_ns=None if estimate else clocks.ends_within_ns(_synchronising(groups)),
+        world_size=max((trace.world_size or 0 for trace in ranks), default=0) or None,
     )
 
 

@@ -87,6 +87,13 @@ class Step:
     #: Where those `step_ns` begin: on a GPU with the first compute kernel, later than on the CPU.
     from_ns: int | None = None
 
+    @property
+    def window(self) -> Range | None:
+        """From where to where those `step_ns` go; None where they are not known."""
+        if self.step_ns is None or self.from_ns is None:
+            return None
+        return self.from_ns, self.from_ns + self.step_ns
+
 
 @dataclass(frozen=True)
 class StepWork:
@@ -295,7 +302,7 @@ class RankTrace:
             "memory_s": _mean([step.memory_ns / 1e9 for step in figures]),
             "idle_s": _mean_known([step.idle_ns for step in figures]),
             "unknown_s": _mean([step.unknown_ns / 1e9 for step in figures]),
-            "explained_ratio": self._explained_ratio(figures),
+            "explained_ratio": self._explained_ratio(),
             "calls": self.calls(kind),
             "per_step": [step.to_json() for step in figures],
             "notes": notes,
@@ -317,7 +324,7 @@ class RankTrace:
         found = []
         for same in zip(*map(in_bucket_order, columns), strict=True):
             first = same[0]
-            if len({(c.kind, c.bytes, c.dtype) for c in same}) != 1:
+            if len({(c.kind, c.bytes, c.dtype, c.group) for c in same}) != 1:
                 return []
             duration_s = sum(c.duration_ns for c in same) / len(same) / 1e9
             ranks = first.group_size or self.world_size
@@ -335,15 +342,20 @@ class RankTrace:
             )
         return found
 
-    def _explained_ratio(self, figures: Sequence[StepFigures]) -> float | None:
+    def _explained_ratio(self) -> float | None:
         """The share of the steps' time in which something of known purpose ran; None without one
-        step of known time. The rest is idle, or communication of unknown kind."""
-        known = [step for step in figures if step.step_ns and step.idle_ns is not None]
-        total_step_ns = sum(step.step_ns or 0 for step in known)
-        if not total_step_ns:
+        step of known time. The rest is idle, or communication of unknown kind alone."""
+        known = union(
+            (
+                *(r for item in self.work for r in (*item.compute, *item.memory)),
+                *((c.start_ns, c.end_ns) for c in self.collectives if c.kind != UNKNOWN),
+            )
+        )
+        windows = [window for step in self.steps if (window := step.window)]
+        whole_ns = sum(end_ns - start_ns for start_ns, end_ns in windows)
+        if not whole_ns:
             return None
-        rest_ns = sum((step.idle_ns or 0) + step.unknown_ns for step in known)
-        return max(0.0, 1 - rest_ns / total_step_ns)
+        return sum(total_ns(clip(known, *window)) for window in windows) / whole_ns
 
     def _left_out(self, kind: str) -> list[str]:
         whole = {step.number for step in self.steps}
@@ -509,9 +521,8 @@ def in_bucket_order(collectives: Sequence[Collective]) -> list[Collective]:
 
 
 def _idle_ns(step: Step, busy: Intervals) -> int | None:
-    if step.step_ns is None or step.from_ns is None:
-        return None
-    return step.step_ns - total_ns(clip(busy, step.from_ns, step.from_ns + step.step_ns))
+    window = step.window
+    return window and window[1] - window[0] - total_ns(clip(busy, *window))
 
 
 def _mean_known(nanoseconds: Sequence[int | None]) -> float | None:

@@ -59,9 +59,8 @@ def time_ns(value: Any) -> int | None:
         whole = int(value)
         nanoseconds = whole * 1000 + round((value - whole) * 1000)
     elif isinstance(value, str):
-        whole_text, _, fraction = value.partition(".")
-        digits = whole_text + fraction
-        if len(fraction) == 3 and len(digits) <= 22 and digits.isascii() and digits.isdigit():
+        digits = value[:-4] + value[-3:] if value[-4:-3] == "." and len(value) <= 23 else ""
+        if digits.isdigit() and digits.isascii():
             nanoseconds = int(digits)
         else:
             try:
@@ -175,7 +174,7 @@ class Scan:
             self.compute.append(kernel)
 
     def _range(self, event: dict[str, Any], category: str, name: str, args: dict[str, Any]) -> None:
-        step = _STEP.search(name)
+        step = _STEP.search(name) if "ProfilerStep" in name else None
         if step is not None:
             times = self._times(event)
             self.step_threads.add(self._thread(event))

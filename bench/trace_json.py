@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import itertools
 import json
 import re
 import zlib
@@ -23,6 +24,7 @@ _LARGEST_EVENT = 64 * _CHUNK
 #: A literal or an escape that a chunk cuts is reported at most this far before its end.
 _CUT_SHORT = 16
 _SPACE = re.compile(r"[ \t\n\r]*")
+_TO_NEXT_OBJECT = re.compile(r"[ \t\n\r]*,[ \t\n\r]*(?={)")
 #: What "surrogateescape" makes of a byte that is no UTF-8.
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 
@@ -79,7 +81,9 @@ class TraceFile:
             if self._peek() != ":":
                 raise self._damaged("Expecting ':' delimiter", self._at)
             self._at += 1
-            if key == "traceEvents" and self._peek() == "[" and not found:
+            if key == "traceEvents" and found:
+                raise self._damaged("a second traceEvents", self._at)
+            if key == "traceEvents" and self._peek() == "[":
                 found = True
                 yield from self._list()
             else:
@@ -100,6 +104,13 @@ class TraceFile:
             return
         while True:
             yield self._value()
+            # Nearly all events are objects that the text holds whole; the others go the long way.
+            while comma := _TO_NEXT_OBJECT.match(self._text, self._at):
+                try:
+                    value, self._at = self._decode(self._text, comma.end())
+                except (ValueError, RecursionError):
+                    break
+                yield value
             end = self._peek()
             if end not in (",", "]"):
                 raise self._damaged("Expecting ',' delimiter", self._at)
@@ -109,7 +120,7 @@ class TraceFile:
 
     def _value(self) -> Any:
         """The JSON value that comes next."""
-        self._peek()
+        closes = self._peek() in ('"', "[", "{")
         while True:
             try:
                 value, end = self._decode(self._text, self._at)
@@ -124,10 +135,11 @@ class TraceFile:
             except (ValueError, RecursionError) as error:
                 reason = str(error).partition("\n")[0]
                 raise TraceError(f"{self._source}: damaged JSON: {reason}") from None
-            # A number that ends with the text may go on in the next chunk.
-            if end == len(self._text) and not isinstance(value, (dict, list, str)) and self._fill():
+            length = end - self._at
+            # A number that ends with the text, or before "." or "e+", may go on in the next chunk.
+            if not closes and end >= len(self._text) - len("e+") and self._fill():
                 continue
-            self._at = end
+            self._at += length
             return value
 
     def _peek(self) -> str:
@@ -181,32 +193,34 @@ class TraceFile:
 
     def _texts(self) -> Generator[str, None, None]:
         """The file as text, a chunk at a time and never an empty one."""
-        decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="surrogateescape")
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="surrogateescape")
         done, noted = 0, False
-        for data in self._bytes():
-            text = decoder.decode(data)
+        for data in itertools.chain(self._bytes(), (b"",)):
+            # A character that the last chunk cut is still in the decoder, and not done.
+            begin = done - len(decoder.getstate()[0])
+            text = decoder.decode(data, final=not data)
             if not text.isascii() and (bad := _NO_UTF8.search(text)):
                 if not noted:
                     before = text[: bad.start()].encode("utf-8", errors="surrogateescape")
                     self._notes.append(
-                        f"bytes that are not UTF-8, the first at byte {done + len(before)}, "
+                        f"bytes that are not UTF-8, the first at byte {begin + len(before)}, "
                         "were replaced"
                     )
                     noted = True
                 text = _NO_UTF8.sub("\ufffd", text)
             done += len(data)
+            if begin == 0:
+                text = text.removeprefix("\ufeff")
             if text:
                 yield text
-        if rest := decoder.decode(b"", final=True):
-            yield _NO_UTF8.sub("\ufffd", rest)
 
     def _bytes(self) -> Iterator[bytes]:
         try:
             with self._opened() as file:
-                start = file.read(2)
-                file.seek(0)
-                packed = start == b"\x1f\x8b"
-                chunks = iter(lambda: file.read(_CHUNK), b"")
+                # A pipe can be read, and cannot be wound back.
+                first = file.read(max(_CHUNK, 2))
+                packed = first.startswith(b"\x1f\x8b")
+                chunks = itertools.chain((first,), iter(lambda: file.read(_CHUNK), b""))
                 yield from _unpacked(chunks, self._source) if packed else chunks
         except OSError as error:
             reason = error.strerror or str(error)

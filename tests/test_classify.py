@@ -8,8 +8,6 @@ import pytest
 
 from bench.classify import (
     Message,
-    algbw,
-    busbw,
     count_of,
     dtype_of,
     is_communication_kernel,
@@ -147,30 +145,3 @@ def test_the_first_witness_is_believed() -> None:
     kernel = Message(kind="unknown", bytes=8)
     launch = Message(kind="all_reduce", bytes=16, dtype="float32")
     assert kernel.or_else(launch) == Message("all_reduce", 8, "float32")
-
-
-@pytest.mark.parametrize(
-    ("kind", "ranks", "factor"),
-    [
-        ("all_reduce", 2, 1.0),
-        ("all_reduce", 8, 1.75),
-        ("all_gather", 4, 0.75),
-        ("reduce_scatter", 4, 0.75),
-        ("all_to_all", 4, 0.75),
-        ("broadcast", 4, 1.0),
-        ("reduce", 4, 1.0),
-        ("send_recv", 4, 1.0),
-    ],
-)
-def test_busbw_factors(kind: str, ranks: int, factor: float) -> None:
-    assert busbw(1e9, 0.5, ranks, kind) == pytest.approx(2e9 * factor)
-
-
-def test_rates_are_blank_where_they_mean_nothing() -> None:
-    assert busbw(1e9, 0.5, 1) is None
-    assert busbw(1e9, 0.5, 4, "unknown") is None
-    assert busbw(None, 0.5, 4) is None
-    assert algbw(1e9, 0.5) == 2e9
-    assert algbw(1e9, 0.0) is None
-    assert algbw(1e9, float("nan")) is None
-    assert algbw(None, 1.0) is None

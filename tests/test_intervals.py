@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.intervals import Intervals, Range, clip, intersection, subtraction, total_ns, union
+from bench.intervals import (
+    Intervals,
+    Range,
+    clip,
+    intersection,
+    shifted,
+    subtraction,
+    total_ns,
+    union,
+)
 
 MOMENTS = st.integers(min_value=-30, max_value=30)
 RANGES = st.lists(st.tuples(MOMENTS, MOMENTS).map(lambda pair: (min(pair), max(pair))), max_size=12)
@@ -53,6 +62,29 @@ def test_overlap_and_exposed_add_up(left: list[Range], right: list[Range]) -> No
     overlap = total_ns(intersection(communication, compute))
     exposed = total_ns(subtraction(communication, compute))
     assert overlap + exposed == total_ns(communication)
+
+
+@given(RANGES, RANGES)
+def test_no_order_of_the_ranges_matters(left: list[Range], right: list[Range]) -> None:
+    both = union([*left, *right])
+    assert union([*reversed(right), *left]) == union([*union(left), *union(right)]) == both
+    assert intersection(union(left), union(right)) == intersection(union(right), union(left))
+
+
+@given(RANGES, st.integers(-(10**19), 10**19))
+def test_shifted_covers_the_same_so_much_later(ranges: list[Range], by_ns: int) -> None:
+    moved = shifted(union(ranges), by_ns)
+    assert is_normal(moved)
+    assert moved == union((start + by_ns, end + by_ns) for start, end in ranges)
+    assert total_ns(moved) == len(cells(ranges))
+    assert shifted(moved, -by_ns) == union(ranges)
+
+
+@given(RANGES, MOMENTS, MOMENTS)
+def test_clip_keeps_what_lies_between(ranges: list[Range], start: int, end: int) -> None:
+    inside = clip(union(ranges), start, end)
+    assert is_normal(inside)
+    assert cells(inside) == cells(ranges) & set(range(start, end))
 
 
 @given(RANGES, MOMENTS, MOMENTS)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.trace import RankTrace, Totals, TraceError, analyse
+from tests.selfbench.traces import overlap_cost, write_trace
 
 SHARED = Path(
     os.environ.get("LOCKSTEP_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
@@ -275,6 +276,27 @@ def test_c13_a_bare_list_is_a_trace_of_an_unknown_rank() -> None:
     trace = analyse(case("t11_bare_list.json"))
     assert trace.rank is None
     assert (trace.totals().calls, trace.totals().union_ns) == (1, 100_000)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_c16_memory_is_bounded_by_the_file(tmp_path: Path, packed: bool) -> None:
+    """A stated limit: less than three times the text of the file, beyond that of one step."""
+    small, large = tmp_path / "small.json", tmp_path / "large.json"
+    write_trace(small, 0)
+    size = write_trace(large, 30_000_000)
+    if packed:
+        large.write_bytes(gzip.compress(large.read_bytes(), compresslevel=1))
+    before, during = overlap_cost(small, 1), overlap_cost(large, 1)
+    assert before.error == during.error == ""
+    assert during.peak_bytes - before.peak_bytes < 3 * size
+    # And the file was read to its end: the last of its steps is there.
+    if not packed:
+        trace = analyse(large)
+        assert [step.number for step in trace.steps] == list(range(len(trace.steps)))
+        assert len(trace.collectives) == 5 * len(trace.steps)
+        totals = trace.totals()
+        assert totals.union_ns == 5 * 400_000 * len(trace.steps)
+        assert totals.overlap_ns == (4 * 350_000 + 100_000) * len(trace.steps)
 
 
 def test_c17_two_steps_and_a_stub_and_a_file_with_nothing_but_a_stub() -> None:

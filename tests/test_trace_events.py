@@ -115,9 +115,13 @@ def test_every_form_of_one_trace_gives_the_same_figures(tmp_path: Path) -> None:
         text,
         gzip.compress(text),
         b"\xef\xbb\xbf" + text,
-        trace["traceEvents"],
     ):
         assert figures(analyse(form)) == figures(expected)
+    # The bare list does not say of how many ranks it is, and so not what a bus carried.
+    bare, full = figures(analyse(trace["traceEvents"])), figures(expected)
+    assert [call.pop("busbw_bytes_per_s") for call in bare["calls"]] == [None]
+    assert [call.pop("busbw_bytes_per_s") for call in full["calls"]] == [pytest.approx(5e6)]
+    assert bare == full
 
 
 def test_string_times_are_times() -> None:

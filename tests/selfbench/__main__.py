@@ -4,6 +4,8 @@
    for a case that is the first of its launch and for one that comes after ten others.
 2. The wall time of a sweep of twelve DDP cells over one torchrun per cell with the same steps,
    and the seconds a case takes outside its steps.
+3. Reading traces (``--part traces``): wall time and peak memory over those of
+   HolisticTraceAnalysis 0.5.0, and as a file grows.
 
 Nothing is asserted: launches of one and the same job differ by several per cent, so read the
 interval beside the ratio.
@@ -27,6 +29,7 @@ from bench.launch import clean_environment
 from bench.machine import usable_cores
 from bench.result import Failure, LaunchResult
 from bench.settings import Settings
+from tests.selfbench import traces
 
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")
 STEPS = 40
@@ -44,8 +47,22 @@ def main() -> None:
     parser.add_argument("--model", default="transformer-s", help="the model of part 1")
     parser.add_argument("--batch-size", type=int, default=8, help="per rank, of part 1")
     parser.add_argument("--cells", type=int, default=12, help="cells of the sweep (part 2)")
-    parser.add_argument("--part", choices=("1", "2"), help="only this part")
+    parser.add_argument("--part", choices=("1", "2", "traces"), help="only this part")
+    parser.add_argument("--repeats", type=int, default=5, help="of each process of part traces")
+    parser.add_argument(
+        "--sizes-mb", type=int, nargs="+", default=[30, 100, 300], help="files of part traces"
+    )
+    parser.add_argument(
+        "--other-python",
+        metavar="PATH",
+        help="an interpreter with HolisticTraceAnalysis 0.5.0, to compare part traces with",
+    )
     options = parser.parse_args()
+    if options.part in (None, "traces"):
+        traces.compare(options.other_python, options.repeats)
+        traces.grow(options.sizes_mb, max(1, options.repeats // 2))
+    if options.part == "traces":
+        return
     threads = max(1, usable_cores() // 2)
     print(f"2 gloo ranks of {threads} thread(s), {STEPS} steps after {WARM_UP_STEPS}", flush=True)
     if options.part != "2":
