@@ -7,8 +7,10 @@ receives, whichever is larger.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 #: From nccl-tests, doc/PERFORMANCE.md.
-_FACTORS = {
+_FACTORS: dict[str, Callable[[int], float]] = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,
     "reduce_scatter": lambda n: (n - 1) / n,

@@ -86,7 +86,9 @@ class Settings:
         if not 0 <= settings.master_port < 65536:
             raise ValueError("--master-port must lie between 0 (any free port) and 65535")
         if settings.save_traces and settings.json_path is None:
-            raise ValueError("--save-traces needs --benchmark-json: traces are put beside that file")
+            raise ValueError(
+                "--save-traces needs --benchmark-json: traces are put beside that file"
+            )
         if settings.save_traces and "profiled" not in settings.passes:
             raise ValueError("--save-traces needs the profiled pass (--passes)")
         if settings.resume and settings.json_path is None:
