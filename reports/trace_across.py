@@ -15,7 +15,7 @@ from bench.trace import Collective, RankTrace
 from reports.trace_figures import MOST_STEPS
 
 #: Collectives of all ranks together that are matched at most, and of one rank at least.
-MOST_COLLECTIVES = 400_000
+MOST_COLLECTIVES = 100_000
 LEAST_OF_A_RANK = 1000
 #: One rank sends to one other: nobody else takes part, so there is nothing to match.
 _PAIRS = "send_recv"

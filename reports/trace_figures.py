@@ -87,15 +87,48 @@ class RankFigures:
         return asdict(self)
 
 
+class _Steps:
+    """The steps of one kind, or of all: their means, and the first of them one by one."""
+
+    def __init__(self, steps: Sequence[StepFigures]) -> None:
+        self.first = steps[:MOST_STEPS]
+        self.mean = _of_steps(steps) if steps else Communication()
+        self._step_s = _mean_s([step.step_ns for step in steps])
+        self._compute_s = _mean_s([step.compute_ns for step in steps])
+        self._copies_s = _mean_s([step.memory_ns for step in steps])
+        self._idle_s = _mean_s([step.idle_ns for step in steps])
+        self._unknown_s = _mean_s([step.unknown_ns for step in steps])
+
+    def mean_row(self, of_kind: Mapping[str, _Steps], missing: bool) -> StepRow:
+        return StepRow(
+            step=None,
+            step_s=self._step_s,
+            communication=Communication() if missing else self.mean,
+            kinds={kind: steps.mean for kind, steps in of_kind.items()},
+            compute_s=self._compute_s or 0.0,
+            copies_s=self._copies_s or 0.0,
+            idle_s=self._idle_s,
+            unknown_s=None if missing else self._unknown_s,
+        )
+
+
+def _steps_by_kind(trace: RankTrace) -> tuple[_Steps, dict[str, _Steps]]:
+    """One kind after another: the figures of all steps take memory."""
+    together = _Steps(trace.per_step(None))
+    kinds = trace.kinds()
+    if len(kinds) == 1:
+        return together, {kinds[0]: together}
+    return together, {kind: _Steps(trace.per_step(kind)) for kind in kinds}
+
+
 def rank_figures(trace: RankTrace, file: str, label: str) -> RankFigures:
     """What one trace says about its own rank; `file` and `label` name it."""
-    every = trace.per_step(None)
-    of_kind = {kind: trace.per_step(kind) for kind in trace.kinds()}
+    together, of_kind = _steps_by_kind(trace)
     missing = trace.missing_communication
     notes = [note for note in trace.notes if not note.startswith("no communication found")]
-    if len(every) > MOST_STEPS:
-        notes.append(f"only the first {MOST_STEPS} of {len(every)} steps are listed")
-    if any(step.step_ns is None for step in every):
+    if len(trace.steps) > MOST_STEPS:
+        notes.append(f"only the first {MOST_STEPS} of {len(trace.steps)} steps are listed")
+    if any(step.step_ns is None for step in trace.steps):
         notes.append("the time of a step on a GPU lasts to the next one: blank where none follows")
     if not trace.collectives and trace.world_size is None:
         notes.append("no communication found, and the file does not state a world size")
@@ -109,10 +142,10 @@ def rank_figures(trace: RankTrace, file: str, label: str) -> RankFigures:
         whole_steps=len(trace.steps),
         dropped_steps=trace.dropped_steps,
         problem=_problem(trace) if missing else None,
-        mean=_mean_row(every, of_kind, missing) if every else None,
+        mean=together.mean_row(of_kind, missing) if trace.steps else None,
         steps=tuple(
-            _step_row(step, {kind: figures[i] for kind, figures in of_kind.items()}, missing)
-            for i, step in enumerate(every[:MOST_STEPS])
+            _step_row(step, {kind: steps.first[i] for kind, steps in of_kind.items()}, missing)
+            for i, step in enumerate(together.first)
         ),
         calls=tuple(map(_clean, trace.calls(None))),
         whole_file=_whole_file(trace, missing),
@@ -144,21 +177,6 @@ def _step_row(step: StepFigures, of_kind: Mapping[str, StepFigures], missing: bo
         copies_s=step.memory_ns / 1e9,
         idle_s=_seconds(step.idle_ns),
         unknown_s=None if missing else step.unknown_ns / 1e9,
-    )
-
-
-def _mean_row(
-    steps: Sequence[StepFigures], of_kind: Mapping[str, Sequence[StepFigures]], missing: bool
-) -> StepRow:
-    return StepRow(
-        step=None,
-        step_s=_mean_s([step.step_ns for step in steps]),
-        communication=Communication() if missing else _of_steps(steps),
-        kinds={kind: _of_steps(figures) for kind, figures in of_kind.items()},
-        compute_s=sum(step.compute_ns for step in steps) / len(steps) / 1e9,
-        copies_s=sum(step.memory_ns for step in steps) / len(steps) / 1e9,
-        idle_s=_mean_s([step.idle_ns for step in steps]),
-        unknown_s=None if missing else sum(step.unknown_ns for step in steps) / len(steps) / 1e9,
     )
 
 

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from bench.trace import analyse
 from reports.__main__ import app
 from reports.trace_across import for_matching
-from reports.trace_files import report_on
+from reports.trace_files import TraceReport, report_on
 from tests.traces import event, gloo_trace, gpu_trace
 
 Saved = Callable[..., str]
@@ -443,7 +444,13 @@ def test_the_page_has_the_figures(saved: Saved, tmp_path: Path) -> None:
 # --- bounds
 
 
-def test_memory_is_that_of_the_largest_file_not_of_all(saved: Saved) -> None:
+def test_memory_is_that_of_one_file_not_of_all(
+    saved: Saved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reports.trace_files.MOST_COLLECTIVES", 400)
+    monkeypatch.setattr("reports.trace_files.LEAST_OF_A_RANK", 100)
+    monkeypatch.setattr("reports.trace_figures.MOST_STEPS", 50)
+
     def long(rank: int) -> dict[str, Any]:
         trace = rank_of_gloo(rank)
         once = trace["traceEvents"]
@@ -451,30 +458,34 @@ def test_memory_is_that_of_the_largest_file_not_of_all(saved: Saved) -> None:
         for n in range(1500):
             for item in copy.deepcopy(once):
                 item["ts"] += 2000 * n
-                number = int(item["name"].partition("#")[2] or 0) + 2 * n
                 if "Step" in item["name"]:
-                    item["name"] = f"ProfilerStep#{number}"
+                    item["name"] = f"ProfilerStep#{item['ts'] // 1000}"
                 trace["traceEvents"].append(item)
         return trace
 
+    def peak(files: list[Path]) -> tuple[int, TraceReport]:
+        tracemalloc.start()
+        try:
+            report = report_on(files)
+            return tracemalloc.get_traced_memory()[1], report
+        finally:
+            tracemalloc.stop()
+
     files = [Path(saved(long(rank), f"r{rank}.json")) for rank in range(4)]
-    largest = max(file.stat().st_size for file in files)
-    tracemalloc.start()
-    try:
-        report = report_on(files)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 3 * largest
+    alone, _ = peak(files[:1])
+    together, report = peak(files)
+    assert together < 1.2 * alone
     assert report.across is not None
-    assert report.across.matched_steps == 3000
-    assert len(report.ranks[0].steps) == len(report.across.steps) == 1000
-    assert "only the first 1000 of 3000 steps are listed" in report.ranks[0].notes
+    assert report.across.matched_steps == report.across.collectives == 100
+    assert "matched: 100 of 3000 steps, the first ones" in report.across.notes
+    for rank in report.ranks:
+        assert rank.mean is not None
+        assert (rank.whole_steps, len(rank.steps)) == (3000, 50)
+        assert "only the first 50 of 3000 steps are listed" in rank.notes
+        assert rank.mean.step_s == 1e-3
 
 
 def test_of_a_long_trace_the_first_steps_are_matched(saved: Saved) -> None:
-    from bench.trace import analyse
-
     trace = analyse(gloo_trace())
     first = for_matching(trace, 1)
     assert [step.number for step in first.steps] == [0]
