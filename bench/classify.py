@@ -15,6 +15,8 @@ from typing import Any
 UNKNOWN = "unknown"
 # A trace has very many events and few names, so what a name says is worked out once.
 _once = lru_cache(maxsize=1024)
+# Nothing that torch counts is larger; beyond it a number is damaged.
+_LARGEST_COUNT = 2**63 - 1
 
 # Longer words first: "reduce" is part of "allreduce" and of "reducescatter".
 _KINDS = (
@@ -146,11 +148,9 @@ def count_of(value: Any) -> int | None:
     """A whole number that is not negative, from a number or its text; `None` for anything else."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value if value >= 0 else None
     if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit():
-        return int(value)
-    return None
+        value = int(value)
+    return value if isinstance(value, int) and 0 <= value <= _LARGEST_COUNT else None
 
 
 def dtype_of(value: Any) -> tuple[str, int] | None:

@@ -43,6 +43,7 @@ __all__ = [
     "Totals",
     "TraceError",
     "analyse",
+    "rank_in_name",
 ]
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|r)[-_]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
@@ -494,11 +495,17 @@ def _rank(header: dict[str, Any], info: dict[str, Any], source: str, alone: bool
     rank = count_of(info.get("rank"))
     if rank is not None:
         return rank
-    named = _RANK_IN_NAME.search(Path(source).name)
-    if named:
-        return int(named[1])
+    named = rank_in_name(source)
+    if named is not None:
+        return named
     # A job that never made a process group has no distributedInfo: it is the only rank.
     return 0 if header and not info and alone else None
+
+
+def rank_in_name(source: str) -> int | None:
+    """The rank that a file is named for: 3 of `rank3.json`, `rank-3.json.gz`, `normal_r3.json`."""
+    named = _RANK_IN_NAME.search(Path(source).name)
+    return int(named[1]) if named else None
 
 
 def _union_of(collectives: Iterable[Collective]) -> Intervals:

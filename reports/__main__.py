@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
+from reports import trace_page, words
 from reports.load import load
 from reports.page import render
 from reports.source import UnreadableFile
 from reports.tables import compute
+from reports.trace_files import report_on, size_notes
+from reports.trace_text import show
 
 BAD_INPUT = 2
 
@@ -39,13 +44,58 @@ def html(
         page = render(compute(load(files)))
     except UnreadableFile as error:
         raise _bad_input(str(error)) from None
+    _write(output, page, "-o")
+    typer.echo(output)
+
+
+@app.command()
+def trace(
+    files: Annotated[
+        list[Path], typer.Argument(help="Written by torch.profiler, .json or .json.gz.")
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output instead of tables.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="PAGE", help="Also write a page.")
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option("--rank", min=0, help="Read the file of this rank alone.")
+    ] = None,
+    same_clock: Annotated[
+        bool,
+        typer.Option(
+            "--same-clock/--different-clocks",
+            help="Whether the ranks' times can be compared: one host, or synchronised ones.",
+        ),
+    ] = True,
+) -> None:
+    """Communication, overlap and waiting in torch.profiler traces of one job, a file per rank."""
+    for note in size_notes(files):
+        typer.echo(words.printable(f"note: {note}"), err=True)
+    report = report_on(files, rank=rank, same_clock=same_clock, refused=_refused)
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), allow_nan=False, indent=1))
+    else:
+        show(report, Console())
+    if html is not None:
+        _write(html, trace_page.render(report), "--html")
+        typer.echo(words.printable(str(html)), err=as_json)
+    if report.unreadable:
+        raise typer.Exit(BAD_INPUT)
+
+
+def _write(path: Path, page: str, option: str) -> None:
     try:
-        output.write_text(page, encoding="utf-8")
+        path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise _bad_input(
-            f"{output}: cannot be written ({error.strerror or error}); choose another with -o"
+            f"{path}: cannot be written ({error.strerror or error}); choose another with {option}"
         ) from None
-    typer.echo(output)
+
+
+def _refused(sentence: str) -> None:
+    typer.echo(words.printable(f"error: {sentence}"), err=True)
 
 
 def _bad_input(sentence: str) -> typer.Exit:

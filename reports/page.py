@@ -6,46 +6,16 @@ everything; only figures, which escape their own text, go in as they are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from reports import figures, findings, words
+from reports.environment import ENVIRONMENT
 from reports.frames import Row, groups, rows
 from reports.tables import Tables
-
-_ENVIRONMENT = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-
-
-def anchor(row: Row) -> str:
-    """The id of a case on the page: the cell's number makes it unique, the words are for people."""
-    readable = re.sub(r"[^A-Za-z0-9]+", "-", row["id"]).strip("-")[:60]
-    return f"case-{row['cell']}-{readable}".rstrip("-").lower()
-
-
-_ENVIRONMENT.filters |= {
-    "ms": words.milliseconds,
-    "plain": words.plain,
-    "percent": words.percent,
-    "change": words.change,
-    "size": words.size,
-    "seconds": words.seconds,
-    "whole": words.whole_number,
-    "settings": words.settings,
-    "anchor": anchor,
-}
-_ENVIRONMENT.globals |= {"between": words.between, "BLANK": words.BLANK, "words": words}
 
 
 def render(tables: Tables) -> str:
@@ -170,7 +140,7 @@ SECTIONS: list[tuple[str, str, Section]] = [
 
 
 def _render(template: str, **values: Any) -> str:
-    return _ENVIRONMENT.get_template(template).render(**values)
+    return ENVIRONMENT.get_template(template).render(**values)
 
 
 def _parts(table: pd.DataFrame, *names: str) -> list[tuple[Any, pd.DataFrame]]:

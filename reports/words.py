@@ -10,6 +10,7 @@ from reports.frames import Row
 BLANK = "–"
 #: Between a number and its unit: a line does not break there.
 SPACE = "\u00a0"
+THOUSANDS = "\u202f"
 _TOLD_APART_ELSEWHERE = frozenset(
     ("model", "strategy", "backend", "world_size", "batch_size", "scaling", "threads", "torch")
 )
@@ -46,7 +47,7 @@ def plain(value: float | None) -> str:
 
 
 def whole_number(value: float | None) -> str:
-    return BLANK if value is None else f"{value:,.0f}".replace(",", "\u202f")
+    return BLANK if value is None else f"{value:,.0f}".replace(",", THOUSANDS)
 
 
 def size(value: float | None) -> str:
@@ -63,7 +64,7 @@ def digits(value: float) -> str:
     """Three significant digits, four from 1000 on, never in powers of ten."""
     magnitude = abs(value)
     if magnitude >= 99.95:
-        return f"{value:,.0f}".replace(",", "\u202f")
+        return f"{value:,.0f}".replace(",", THOUSANDS)
     if magnitude >= 9.995:
         return f"{value:.1f}"
     if magnitude >= 0.9995 or value == 0:
@@ -131,6 +132,17 @@ def model(row: Row) -> str:
     if row["model"]:
         return str(row["model"])
     return f"group {row['group']}" if row["group"] else "model not stated"
+
+
+def clean(text: str) -> str:
+    """Without lone surrogates, which no UTF-8 can hold."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def printable(text: str) -> str:
+    """For a line of a terminal: plain spaces, and what is no character to see spelled out."""
+    text = text.replace(SPACE, " ").replace(THOUSANDS, "")
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def shortened(words: str, longest: int = 60) -> str:

@@ -43,7 +43,8 @@ SHARED = {
 NAMES = {"models.names", "models.sleep_options"}
 LIGHT = {"psutil", "scipy", "tomli", "pytest"}
 DATA = {"numpy", "pandas", "scipy", "seaborn", "matplotlib", "jinja2", "markupsafe", "typer"} | {
-    "packaging"
+    "packaging",
+    "rich",
 }
 
 
