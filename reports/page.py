@@ -15,9 +15,10 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports import figures, findings, words
+from reports import figures, findings, waterfall_figure, words
 from reports.frames import Row, groups, rows
 from reports.tables import Tables
+from reports.waterfall import LEVELS, TERMS
 
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -39,6 +40,8 @@ _ENVIRONMENT.filters |= {
     "plain": words.plain,
     "percent": words.percent,
     "change": words.change,
+    "signed_ms": words.signed_milliseconds,
+    "signed_percent": words.signed_percent,
     "size": words.size,
     "seconds": words.seconds,
     "whole": words.whole_number,
@@ -84,6 +87,25 @@ def scaling(tables: Tables) -> str | None:
         ]
         parts.append((file, model, kind, _markup(drawn), rows(part)))
     return _render("scaling.html.j2", parts=parts, several=_several(tables)) if parts else None
+
+
+def waterfall(tables: Tables) -> str | None:
+    parts = []
+    for n, (key, part) in enumerate(_parts(tables.waterfall, "file", "model")):
+        drawn = waterfall_figure.waterfall(part, f"waterfall-{n}")
+        parts.append((*key, _markup([drawn]), rows(part)))
+    return (
+        _render(
+            "waterfall.html.j2",
+            parts=parts,
+            several=_several(tables),
+            most=waterfall_figure.MOST_CELLS,
+            levels=LEVELS,
+            terms=TERMS,
+        )
+        if parts
+        else None
+    )
 
 
 def all_reduce(tables: Tables) -> str | None:
@@ -159,6 +181,7 @@ Section = Callable[[Tables], str | None]
 SECTIONS: list[tuple[str, str, Section]] = [
     ("verdict", "Verdict", verdict),
     ("scaling", "Scaling", scaling),
+    ("waterfall", "Where the time goes", waterfall),
     ("all-reduce", "All-reduce", all_reduce),
     ("buckets", "Bucket settings", buckets),
     ("strategies", "DDP against DataParallel", strategies),

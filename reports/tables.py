@@ -13,6 +13,7 @@ from reports.phases import phase_table
 from reports.scaling import scaling_table
 from reports.stats import with_estimates
 from reports.verdict import best_table, largest_table
+from reports.waterfall import waterfall_table
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Tables:
     records: Records
     cells: pd.DataFrame
     scaling: pd.DataFrame
+    waterfall: pd.DataFrame
     all_reduce: pd.DataFrame
     all_reduce_bars: pd.DataFrame
     buckets: pd.DataFrame
@@ -39,6 +41,7 @@ def compute(records: Records) -> Tables:
         records=records,
         cells=cells,
         scaling=scaling,
+        waterfall=waterfall_table(cells, records.launches, records.ranks),
         all_reduce=all_reduce,
         all_reduce_bars=all_reduce_bars(cells, all_reduce, records.ranks),
         buckets=bucket_table(cells, records.launches, records.ranks, records.outcomes),

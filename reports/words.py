@@ -30,6 +30,18 @@ def milliseconds(value: float | None) -> str:
     return BLANK if value is None else digits(value * 1e3)
 
 
+def signed_milliseconds(value: float | None) -> str:
+    """A difference in milliseconds, without the unit: '+3.20', '−0.41'."""
+    if value is None:
+        return BLANK
+    return ("−" if value < 0 else "+") + digits(abs(value) * 1e3)
+
+
+def signed_percent(ratio: float | None) -> str:
+    """A share that may be below 0: '+8.1 %', '−0.4 %'."""
+    return BLANK if ratio is None else f"{ratio * 100:+.1f}{SPACE}%".replace("-", "−")
+
+
 def percent(ratio: float | None) -> str:
     return BLANK if ratio is None else f"{ratio * 100:.1f}{SPACE}%"
 
