@@ -43,6 +43,7 @@ _ENVIRONMENT.filters |= {
     "signed_ms": words.signed_milliseconds,
     "signed_percent": words.signed_percent,
     "size": words.size,
+    "saved": words.saved,
     "seconds": words.seconds,
     "whole": words.whole_number,
     "settings": words.settings,
@@ -128,8 +129,10 @@ def all_reduce(tables: Tables) -> str | None:
 
 def buckets(tables: Tables) -> str | None:
     parts = []
+    memory = groups(rows(tables.bucket_memory), "file", "group")
     for n, ((file, group), part) in enumerate(_parts(tables.buckets, "file", "group")):
-        parts.append((file, group, _markup([figures.buckets(part, f"buckets-{n}")]), rows(part)))
+        drawn = _markup([figures.buckets(part, f"buckets-{n}")])
+        parts.append((file, group, drawn, rows(part), memory.get((file, group), [])))
     return _render("buckets.html.j2", parts=parts, several=_several(tables)) if parts else None
 
 

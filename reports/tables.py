@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from reports.bucket_memory import bucket_memory_table
 from reports.choices import bucket_table, strategy_table
 from reports.communication import all_reduce_bars, all_reduce_table
 from reports.load import Records
@@ -27,6 +28,7 @@ class Tables:
     all_reduce: pd.DataFrame
     all_reduce_bars: pd.DataFrame
     buckets: pd.DataFrame
+    bucket_memory: pd.DataFrame
     strategies: pd.DataFrame
     phases: pd.DataFrame
     best: pd.DataFrame
@@ -37,6 +39,7 @@ def compute(records: Records) -> Tables:
     cells = with_estimates(records.cells, records.launches)
     scaling = scaling_table(cells)
     all_reduce = all_reduce_table(cells, records.launches, records.ranks)
+    buckets = bucket_table(cells, records.launches, records.ranks, records.outcomes)
     return Tables(
         records=records,
         cells=cells,
@@ -44,7 +47,8 @@ def compute(records: Records) -> Tables:
         waterfall=waterfall_table(cells, records.launches, records.ranks),
         all_reduce=all_reduce,
         all_reduce_bars=all_reduce_bars(cells, all_reduce, records.ranks),
-        buckets=bucket_table(cells, records.launches, records.ranks, records.outcomes),
+        buckets=buckets,
+        bucket_memory=bucket_memory_table(buckets, records.launches, records.ranks),
         strategies=strategy_table(cells, records.outcomes),
         phases=phase_table(cells, records.launches, records.ranks),
         best=best_table(cells),

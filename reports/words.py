@@ -71,6 +71,21 @@ def size(value: float | None) -> str:
     return f"{value:.0f}{SPACE}B"
 
 
+def saved(row: Row) -> str:
+    """A row of bucket_memory in words: 'saved 42.1 MB of 44.7 MB of gradients (94 %)'."""
+    bytes_ = row["saved_bytes"]
+    if bytes_ is None:
+        return f"not known: {row['reason']}"
+    if row["saved_ratio"] is None:
+        beside = f"; {row['reason']}"
+    elif bytes_ < 0:
+        beside = f", with {size(row['gradient_bytes'])} of gradients"
+    else:
+        beside = f" of {size(row['gradient_bytes'])} of gradients ({row['saved_ratio']:.0%})"
+        beside = beside.replace("%", f"{SPACE}%")
+    return (f"took {size(-bytes_)} more" if bytes_ < 0 else f"saved {size(bytes_)}") + beside
+
+
 def digits(value: float) -> str:
     """Three significant digits, four from 1000 on, never in powers of ten."""
     magnitude = abs(value)
