@@ -23,6 +23,7 @@ from reports.source import (
     items,
     number,
     read_document,
+    share,
     table,
     tables,
     text,
@@ -199,8 +200,8 @@ def _state(own: Row, when: str) -> dict[str, float]:
     state = table(table(own.get("state")).get(when))
     pressure = table(state.get("pressure"))
     found = {name: number(state.get(name)) for name in STATE_NAMES}
-    found |= {f"pressure_{name}": number(pressure.get(name)) for name in ("cpu", "memory", "io")}
-    return {name: value for name, value in found.items() if value is not None}
+    found |= {f"pressure_{name}": share(pressure.get(name)) for name in ("cpu", "memory", "io")}
+    return {name: value for name, value in found.items() if value is not None and value >= 0}
 
 
 def _outcomes(document: dict[str, Any], name: str) -> list[Row]:

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from reports import figures, findings, waterfall_figure, words
 from reports.frames import Row, groups, rows
 from reports.tables import Tables
+from reports.trust import MOST_SHOWN, counts, gravest
 from reports.waterfall import LEVELS, TERMS
 
 _ENVIRONMENT = Environment(
@@ -169,6 +170,15 @@ def definitions(tables: Tables) -> str | None:
     return _render("definitions.html.j2")
 
 
+def trust(tables: Tables) -> str | None:
+    parts = []
+    for (file,), checks in groups(rows(tables.trust), "file").items():
+        worst = gravest(checks)
+        left_out = max(0, len(worst) - MOST_SHOWN)
+        parts.append((file, counts(checks), worst[:MOST_SHOWN], left_out, checks))
+    return _render("trust.html.j2", parts=parts, several=_several(tables)) if parts else None
+
+
 def machine(tables: Tables) -> str | None:
     cells = groups(rows(tables.cells), "file")
     files = []
@@ -191,6 +201,7 @@ SECTIONS: list[tuple[str, str, Section]] = [
     ("cases", "All cases", cases),
     ("outcomes", "Skipped and failed", outcomes),
     ("definitions", "What the numbers mean", definitions),
+    ("trust", "Can these numbers be believed", trust),
     ("machine", "Machine and software", machine),
 ]
 
