@@ -19,7 +19,7 @@ from reports import figures, findings, waterfall_figure, words
 from reports.frames import Row, groups, rows
 from reports.tables import Tables
 from reports.trust import MOST_SHOWN, counts, gravest
-from reports.waterfall import LEVELS, TERMS
+from reports.waterfall import SAME_EXPOSED, TERMS
 
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -102,8 +102,8 @@ def waterfall(tables: Tables) -> str | None:
             parts=parts,
             several=_several(tables),
             most=waterfall_figure.MOST_CELLS,
-            levels=LEVELS,
             terms=TERMS,
+            same_exposed=SAME_EXPOSED,
         )
         if parts
         else None

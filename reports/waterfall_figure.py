@@ -28,8 +28,12 @@ _SHORT_LEVELS = {
 
 
 def waterfall(table: pd.DataFrame, name: str) -> str | None:
-    """For each case bars from the step it begins at, term by term, to the measured step."""
-    cells = [row for row in rows(table) if row["transfer_s"] is not None][:MOST_CELLS]
+    """For each case bars from the step it begins at, term by term, to the measured step.
+
+    Those with most terms come first.
+    """
+    begins = list(LEVELS.values())
+    cells = sorted(rows(table), key=lambda row: begins.index(row["begins"]))[:MOST_CELLS]
     if not cells:
         return None
     bars = [_bars(cell) for cell in cells]
