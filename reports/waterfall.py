@@ -156,7 +156,9 @@ def _beginning(row: Row, reasons: dict[str, Any]) -> Row:
 def _exposed(row: Row, ranks: list[Row]) -> Row:
     """The exposed communication of a mean rank, by the profiler and by the other pass, s a step.
 
-    Both hold the waiting for the slowest rank and the transfer.
+    Both hold the waiting for the slowest rank and the transfer. The pass alone also holds how much
+    hidden communication slows the computing beside it (gloo's threads on the ranks' cores, NCCL's
+    kernels on their multiprocessors), and so it is often the larger.
     """
     profiler = exposed_mean_s(ranks)
     alone = row["mean_alone_s"]
