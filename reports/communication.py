@@ -99,13 +99,27 @@ def _row(cell: Row, launches: list[Row], by_rank: list[Row]) -> Row:
     estimates = [launch["transfer_is_estimate"] for launch in launches]
     row["transfer_is_estimate"] = True in estimates if row["transfer_s"] is not None else None
     row["no_communication_step_s"] = mean(launch["no_communication_step_s"] for launch in launches)
-    row["profiler_slow_down_ratio"] = mean(
+    row["profiler_slow_down_ratio"] = profiler_slow_down_ratio(launches)
+    row["waited_for"] = _most_often(launch["waited_for"] for launch in launches)
+    return row
+
+
+def profiler_slow_down_ratio(launches: list[Row]) -> float | None:
+    """Step time of the profiled pass over that of the timed one, mean over launches."""
+    return mean(
         launch["profiled_step_s"] / launch["median_step_s"]
         for launch in launches
         if launch["profiled_step_s"] is not None and launch["median_step_s"] is not None
     )
-    row["waited_for"] = _most_often(launch["waited_for"] for launch in launches)
-    return row
+
+
+def exposed_mean_s(ranks: list[Row]) -> float | None:
+    """Exposed communication per step of a mean rank, s: over launches, then over all ranks.
+
+    None unless every rank has a value, for ranks differ much.
+    """
+    by_rank = [mean(one["exposed_s"] for one in own) for own in groups(ranks, "rank").values()]
+    return None if None in by_rank else mean(by_rank)
 
 
 def mean(values: Iterable[float | None]) -> float | None:

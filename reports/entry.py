@@ -20,6 +20,7 @@ from reports.source import (
     number,
     numbers,
     positive,
+    share,
     table,
     tables,
     text,
@@ -139,6 +140,9 @@ def launch_rows(entry: dict[str, Any]) -> list[Row]:
                 "step_s": [step for step in numbers(own) if step > 0],
                 "median_step_s": positive(record.get("median_step_s")),
                 "no_communication_step_s": positive(record.get("no_communication_step_s")),
+                "no_communication_mean_step_s": positive(
+                    record.get("no_communication_mean_step_s")
+                ),
                 "profiled_step_s": positive(record.get("profiled_step_s")),
                 "parameters": whole(record.get("parameters")),
                 "gradient_bytes": whole(record.get("gradient_bytes")),
@@ -176,9 +180,17 @@ def rank_rows(entry: dict[str, Any]) -> list[Row]:
             }
             for name in ("calls_per_step", "bytes_per_step", "all_reduce_s", "exposed_s"):
                 row[name] = number(communication.get(name))
+            if (row["exposed_s"] or 0) < 0:
+                row["exposed_s"] = None  # no time: neither drawn nor compared
             row["overlap_ratio"] = number(communication.get("overlap_ratio"))
+            row["explained_ratio"] = share(communication.get("explained_ratio"))
             for name in ("data", "forward", "backward", "communication", "optimizer"):
                 row[f"{name}_s"] = number(table(phases.get(name)).get("median_s"))
+            for name in ("forward", "backward"):
+                row[f"{name}_mean_s"] = positive(table(phases.get(name)).get("mean_s"))
+            said = table(rank.get("ddp_own_times"))
+            for name in ("forward_s", "backward_s", "all_reduce_s", "overlap_s"):
+                row[f"ddp_{name}"] = positive(said.get(name))
             for name in ("init_s", "wrap_s"):
                 row[name] = number(life.get(name))
             found.append(row)

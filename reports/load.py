@@ -23,6 +23,7 @@ from reports.source import (
     items,
     number,
     read_document,
+    share,
     table,
     tables,
     text,
@@ -53,18 +54,23 @@ CELL_COLUMNS = {
 LAUNCH_COLUMNS = columns(
     Int64="cell launch parameters gradient_bytes waited_for",
     object="step_s rebuilt_bucket_bytes",
-    Float64="median_step_s no_communication_step_s profiled_step_s checkpoint_s transfer_s",
+    Float64=(
+        "median_step_s no_communication_step_s no_communication_mean_step_s profiled_step_s "
+        "checkpoint_s transfer_s"
+    ),
     boolean="transfer_is_estimate",
 )
 _RANK_SECONDS = (
     *("median_step_s", "first_step_s", "all_reduce_s", "exposed_s", "wait_s", "data_s"),
     *("forward_s", "backward_s", "communication_s", "optimizer_s", "init_s", "wrap_s"),
+    *("forward_mean_s", "backward_mean_s", "ddp_forward_s", "ddp_backward_s"),
+    *("ddp_all_reduce_s", "ddp_overlap_s"),
 )
 RANK_COLUMNS = {
     **columns(
         Int64="cell launch rank peak_bytes",
         string="host device_name peak_kind",
-        Float64="calls_per_step bytes_per_step overlap_ratio",
+        Float64="calls_per_step bytes_per_step overlap_ratio explained_ratio",
     ),
     **dict.fromkeys(_RANK_SECONDS, "Float64"),
 }
@@ -80,8 +86,13 @@ FILE_COLUMNS = columns(
     string="file datetime host cpu os driver version command",
     Int64="cores memory_bytes ignored",
     Float64="load_before load_after",
-    object="gpus environment settings warnings interpreters",
+    object="gpus environment settings warnings interpreters state_before state_after",
 )
+
+#: Numbers of a machine's state (bench/machine.py): load is of all cores, ``cpu_s`` and ``steal_s``
+#: count since the machine started, ``calibration_s`` is the time of a fixed piece of work.
+#: ``pressure_cpu``, ``_memory`` and ``_io``, shares of time, stand beside them.
+STATE_NAMES = ("load_1min", "cpu_s", "steal_s", "cpu_mhz", "calibration_s")
 
 
 @dataclass(frozen=True)
@@ -156,6 +167,7 @@ def _file(document: dict[str, Any], name: str) -> Row:
     other_cpu = table(other.get("cpu"))
     gpus = machine.get("gpus")
     settings = table(own.get("settings"))
+    states = {when: _state(own, when) for when in ("before", "after")}
     return {
         "file": name,
         "datetime": text(document.get("datetime")),
@@ -172,8 +184,10 @@ def _file(document: dict[str, Any], name: str) -> Row:
         "driver": text(machine.get("driver")),
         "environment": table(machine.get("environment")),
         "settings": settings,
-        "load_before": _load(own, "before"),
-        "load_after": _load(own, "after"),
+        "state_before": states["before"],
+        "state_after": states["after"],
+        "load_before": states["before"].get("load_1min"),
+        "load_after": states["after"].get("load_1min"),
         "interpreters": table(own.get("interpreters")),
         "warnings": [words for words in map(text, items(own.get("warnings"))) if words],
         "version": text(own.get("version")),
@@ -181,9 +195,13 @@ def _file(document: dict[str, Any], name: str) -> Row:
     }
 
 
-def _load(own: Row, when: str) -> float | None:
-    """The load average over one minute, before or after the run."""
-    return number(table(table(own.get("state")).get(when)).get("load_1min"))
+def _state(own: Row, when: str) -> dict[str, float]:
+    """What is known of the machine "before" or "after" the run: STATE_NAMES, by name."""
+    state = table(table(own.get("state")).get(when))
+    pressure = table(state.get("pressure"))
+    found = {name: number(state.get(name)) for name in STATE_NAMES}
+    found |= {f"pressure_{name}": share(pressure.get(name)) for name in ("cpu", "memory", "io")}
+    return {name: value for name, value in found.items() if value is not None and value >= 0}
 
 
 def _outcomes(document: dict[str, Any], name: str) -> list[Row]:

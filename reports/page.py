@@ -12,10 +12,12 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from reports import figures, findings, words
+from reports import figures, findings, waterfall_figure, words
 from reports.environment import ENVIRONMENT
 from reports.frames import Row, groups, rows
 from reports.tables import Tables
+from reports.trust import MOST_SHOWN, counts, gravest
+from reports.waterfall import SAME_EXPOSED, TERMS
 
 
 def render(tables: Tables) -> str:
@@ -56,6 +58,25 @@ def scaling(tables: Tables) -> str | None:
     return _render("scaling.html.j2", parts=parts, several=_several(tables)) if parts else None
 
 
+def waterfall(tables: Tables) -> str | None:
+    parts = []
+    for n, (key, part) in enumerate(_parts(tables.waterfall, "file", "model")):
+        drawn = waterfall_figure.waterfall(part, f"waterfall-{n}")
+        parts.append((*key, _markup([drawn]), rows(part)))
+    return (
+        _render(
+            "waterfall.html.j2",
+            parts=parts,
+            several=_several(tables),
+            most=waterfall_figure.MOST_CELLS,
+            terms=TERMS,
+            same_exposed=SAME_EXPOSED,
+        )
+        if parts
+        else None
+    )
+
+
 def all_reduce(tables: Tables) -> str | None:
     parts = []
     bars = dict(_parts(tables.all_reduce_bars, "file", "model"))
@@ -76,8 +97,10 @@ def all_reduce(tables: Tables) -> str | None:
 
 def buckets(tables: Tables) -> str | None:
     parts = []
+    memory = groups(rows(tables.bucket_memory), "file", "group")
     for n, ((file, group), part) in enumerate(_parts(tables.buckets, "file", "group")):
-        parts.append((file, group, _markup([figures.buckets(part, f"buckets-{n}")]), rows(part)))
+        drawn = _markup([figures.buckets(part, f"buckets-{n}")])
+        parts.append((file, group, drawn, rows(part), memory.get((file, group), [])))
     return _render("buckets.html.j2", parts=parts, several=_several(tables)) if parts else None
 
 
@@ -114,6 +137,15 @@ def definitions(tables: Tables) -> str | None:
     return _render("definitions.html.j2")
 
 
+def trust(tables: Tables) -> str | None:
+    parts = []
+    for (file,), checks in groups(rows(tables.trust), "file").items():
+        worst = gravest(checks)
+        left_out = max(0, len(worst) - MOST_SHOWN)
+        parts.append((file, counts(checks), worst[:MOST_SHOWN], left_out, checks))
+    return _render("trust.html.j2", parts=parts, several=_several(tables)) if parts else None
+
+
 def machine(tables: Tables) -> str | None:
     cells = groups(rows(tables.cells), "file")
     files = []
@@ -129,12 +161,14 @@ Section = Callable[[Tables], str | None]
 SECTIONS: list[tuple[str, str, Section]] = [
     ("verdict", "Verdict", verdict),
     ("scaling", "Scaling", scaling),
+    ("waterfall", "Where the time goes", waterfall),
     ("all-reduce", "All-reduce", all_reduce),
     ("buckets", "Bucket settings", buckets),
     ("strategies", "DDP against DataParallel", strategies),
     ("cases", "All cases", cases),
     ("outcomes", "Skipped and failed", outcomes),
     ("definitions", "What the numbers mean", definitions),
+    ("trust", "Can these numbers be believed", trust),
     ("machine", "Machine and software", machine),
 ]
 

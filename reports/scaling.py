@@ -112,11 +112,11 @@ def _row(cell: Row, kind: str, members: list[Row], cells: list[Row]) -> Row:
     row = {name: cell.get(name) for name in COLUMNS}
     row |= {"kind": kind, "series": words.series(cell, kind), "model": words.model(cell)}
     row["not_parallel"] = cell["strategy"] in ("dp", "data_parallel") and bool(cell["label"])
-    single = _baseline(cell, kind, cells, "single", SINGLE_FIELDS)
+    single = baseline(cell, kind, cells, "single", SINGLE_FIELDS)
     if cell["strategy"] == "single":
         same: Row | str = "a single process is the baseline itself"
     else:
-        same = _baseline(cell, kind, cells, cell["strategy"], SAME_FIELDS)
+        same = baseline(cell, kind, cells, cell["strategy"], SAME_FIELDS)
         if isinstance(same, dict) and same["cell"] == cell["cell"] and _world_sizes(members) < 2:
             same = "this strategy was measured at one world size only"
     ratios = [
@@ -135,10 +135,14 @@ def _row(cell: Row, kind: str, members: list[Row], cells: list[Row]) -> Row:
     return row
 
 
-def _baseline(
+def baseline(
     cell: Row, kind: str, cells: list[Row], strategy: str | None, fields: tuple[str, ...]
 ) -> Row | str:
-    """The one cell at world size 1 that may be compared with ``cell``, or why there is none."""
+    """The one cell at world size 1 that may be compared with ``cell``, or why there is none.
+
+    ``cells``: those of the same file. ``kind`` says which batch must agree: the one per rank
+    (weak) or the global one (strong).
+    """
     if cell["conflict"]:
         return "two entries with different results for this case"
     if cell["throughput_samples_per_s"] is None:

@@ -112,6 +112,12 @@ def positive(value: Any) -> float | None:
     return real if real is not None and real > 0 else None
 
 
+def share(value: Any) -> float | None:
+    """A number from 0 to 1, or None."""
+    real = number(value)
+    return real if real is not None and 0 <= real <= 1 else None
+
+
 def whole(value: Any) -> int | None:
     """A whole number that fits 53 bits, or None; 4.0 counts as 4."""
     real = number(value)

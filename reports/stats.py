@@ -114,6 +114,19 @@ def throughput_ratio(a: Row, b: Row) -> Estimate | None:
     return Estimate(value, low, high, FROM_ONE_LAUNCH)
 
 
+def difference_half_width_s(a: Mapping[int, float], b: Mapping[int, float]) -> float | None:
+    """Half the 95 % interval of the difference of two step times, s, from values by launch.
+
+    Student's t on paired differences where the launches are the same, else Welch's t; None with
+    fewer than two launches.
+    """
+    if len(a) > 1 and a.keys() == b.keys():
+        return _mean_interval([a[n] - b[n] for n in a])[1]
+    if len(a) > 1 and len(b) > 1:
+        return _welch_half_width(list(a.values()), list(b.values()))
+    return None
+
+
 def with_estimates(cells: pd.DataFrame, launches: pd.DataFrame) -> pd.DataFrame:
     """``cells`` with step time and throughput, their intervals and where these come from.
 

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from reports.bucket_memory import bucket_memory_table
 from reports.choices import bucket_table, strategy_table
 from reports.communication import all_reduce_bars, all_reduce_table
 from reports.load import Records
 from reports.phases import phase_table
 from reports.scaling import scaling_table
 from reports.stats import with_estimates
+from reports.trust import trust_table
 from reports.verdict import best_table, largest_table
+from reports.waterfall import waterfall_table
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,14 @@ class Tables:
     records: Records
     cells: pd.DataFrame
     scaling: pd.DataFrame
+    waterfall: pd.DataFrame
     all_reduce: pd.DataFrame
     all_reduce_bars: pd.DataFrame
     buckets: pd.DataFrame
+    bucket_memory: pd.DataFrame
     strategies: pd.DataFrame
     phases: pd.DataFrame
+    trust: pd.DataFrame
     best: pd.DataFrame
     largest: pd.DataFrame
 
@@ -34,16 +40,21 @@ class Tables:
 def compute(records: Records) -> Tables:
     cells = with_estimates(records.cells, records.launches)
     scaling = scaling_table(cells)
+    waterfall = waterfall_table(cells, records.launches, records.ranks)
     all_reduce = all_reduce_table(cells, records.launches, records.ranks)
+    buckets = bucket_table(cells, records.launches, records.ranks, records.outcomes)
     return Tables(
         records=records,
         cells=cells,
         scaling=scaling,
+        waterfall=waterfall,
         all_reduce=all_reduce,
         all_reduce_bars=all_reduce_bars(cells, all_reduce, records.ranks),
-        buckets=bucket_table(cells, records.launches, records.ranks, records.outcomes),
+        buckets=buckets,
+        bucket_memory=bucket_memory_table(buckets, records.launches, records.ranks),
         strategies=strategy_table(cells, records.outcomes),
         phases=phase_table(cells, records.launches, records.ranks),
+        trust=trust_table(cells, records.launches, records.ranks, records.files, waterfall),
         best=best_table(cells),
         largest=largest_table(scaling),
     )

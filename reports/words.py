@@ -31,6 +31,18 @@ def milliseconds(value: float | None) -> str:
     return BLANK if value is None else digits(value * 1e3)
 
 
+def signed_milliseconds(value: float | None) -> str:
+    """A difference in milliseconds, without the unit: '+3.20', '−0.41'."""
+    if value is None:
+        return BLANK
+    return ("−" if value < 0 else "+") + digits(abs(value) * 1e3)
+
+
+def signed_percent(ratio: float | None) -> str:
+    """A share that may be below 0: '+8.1 %', '−0.4 %'."""
+    return BLANK if ratio is None else f"{ratio * 100:+.1f}{SPACE}%".replace("-", "−")
+
+
 def percent(ratio: float | None) -> str:
     return BLANK if ratio is None else f"{ratio * 100:.1f}{SPACE}%"
 
@@ -58,6 +70,21 @@ def size(value: float | None) -> str:
         if abs(value) >= scale:
             return f"{digits(value / scale)}{SPACE}{unit}"
     return f"{value:.0f}{SPACE}B"
+
+
+def saved(row: Row) -> str:
+    """A row of bucket_memory in words: 'saved 42.1 MB of 44.7 MB of gradients (94 %)'."""
+    bytes_ = row["saved_bytes"]
+    if bytes_ is None:
+        return f"not known: {row['reason']}"
+    if row["saved_ratio"] is None:
+        beside = f"; {row['reason']}"
+    elif bytes_ < 0:
+        beside = f", with {size(row['gradient_bytes'])} of gradients"
+    else:
+        beside = f" of {size(row['gradient_bytes'])} of gradients ({row['saved_ratio']:.0%})"
+        beside = beside.replace("%", f"{SPACE}%")
+    return (f"took {size(-bytes_)} more" if bytes_ < 0 else f"saved {size(bytes_)}") + beside
 
 
 def digits(value: float) -> str:
