@@ -401,8 +401,8 @@ def analyse(
             if not isinstance(events, list):
                 raise TraceError(f"{source}: not a profiler trace: it has no list of traceEvents")
             scan.read(events)
-    base_ns = base_time_ns(header.get("baseTimeNanoseconds"))
-    return _rank_trace(Placement(scan), header, source, rank, base_ns, notes)
+        base_ns = base_time_ns(header.get("baseTimeNanoseconds"))
+        return _rank_trace(Placement(scan), header, source, rank, base_ns, notes)
 
 
 @contextmanager
