@@ -11,9 +11,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,7 @@ class RankTrace:
 
         With `steps`, only work launched in those steps counts, on both sides of the overlap.
         """
+        steps = None if steps is None else frozenset(steps)
         chosen = [
             collective
             for collective in self.collectives
@@ -388,18 +391,31 @@ def analyse(
     notes: list[str] = []
     scan = Scan()
     header: dict[str, Any]
-    if isinstance(trace, str | Path | bytes):
-        file = TraceFile(trace, source, notes)
-        scan.read(file.events())
-        header = file.header
-    else:
-        header = trace if isinstance(trace, dict) else {}
-        events = header.get("traceEvents") if isinstance(trace, dict) else trace
-        if not isinstance(events, list):
-            raise TraceError(f"{source}: not a profiler trace: it has no list of traceEvents")
-        scan.read(events)
-    base_ns = base_time_ns(header.get("baseTimeNanoseconds"))
-    return _rank_trace(Placement(scan), header, source, rank, base_ns, notes)
+    with _collector_paused():
+        if isinstance(trace, str | Path | bytes):
+            file = TraceFile(trace, source, notes)
+            scan.read(file.events())
+            header = file.header
+        else:
+            header = trace if isinstance(trace, dict) else {}
+            events = header.get("traceEvents") if isinstance(trace, dict) else trace
+            if not isinstance(events, list):
+                raise TraceError(f"{source}: not a profiler trace: it has no list of traceEvents")
+            scan.read(events)
+        base_ns = base_time_ns(header.get("baseTimeNanoseconds"))
+        return _rank_trace(Placement(scan), header, source, rank, base_ns, notes)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Reading makes no cycles, and looking for some among millions of ranges takes ever longer."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _rank_trace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import gzip
 import json
 import random
@@ -139,6 +140,20 @@ def test_a_cut_file_is_refused_with_its_position() -> None:
     damaged[-6] ^= 1
     with pytest.raises(TraceError, match="damaged gzip"):
         analyse(bytes(damaged))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
+    was_enabled = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        analyse(gloo_trace())
+        assert gc.isenabled() is enabled
+        with pytest.raises(TraceError):
+            analyse(b"[")
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
 
 
 # --- events
