@@ -193,6 +193,8 @@ def _doubts(traces: Sequence[RankTrace]) -> list[str]:
     sizes = sorted({trace.world_size for trace in traces if trace.world_size is not None})
     if len(sizes) > 1:
         return [f"the files state different world sizes ({', '.join(map(str, sizes))}): one job?"]
+    if sizes and sizes[0] < len(traces):
+        return [f"{len(traces)} files, though the world size is {sizes[0]}: one job?"]
     if sizes and sizes[0] > len(traces):
         return [
             f"{len(traces)} of {sizes[0]} ranks are here: the last to join may be another one, "
