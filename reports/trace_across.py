@@ -98,10 +98,13 @@ def for_matching(trace: RankTrace, most: int) -> RankTrace:
         else:
             calls = _first_of_each(calls, most)
     notes: tuple[str, ...] = ()
+    pairs = sum(collective.kind == _PAIRS for collective in trace.collectives)
+    if pairs:
+        notes += (f"{_PAIRS} is between two ranks: such calls are not matched",)
     if len(steps) < len(trace.steps):
-        notes = (f"matched: {len(steps)} of {len(trace.steps)} steps, the first ones",)
-    elif len(calls) < sum(collective.kind != _PAIRS for collective in trace.collectives):
-        notes = ("matched: only the first collectives of each kind",)
+        notes += (f"matched: {len(steps)} of {len(trace.steps)} steps, the first ones",)
+    elif len(calls) + pairs < len(trace.collectives):
+        notes += ("matched: only the first collectives of each kind",)
     return replace(trace, collectives=tuple(calls), steps=steps, work=(), notes=notes)
 
 

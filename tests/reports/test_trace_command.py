@@ -501,6 +501,15 @@ def test_of_a_long_trace_the_first_steps_are_matched(saved: Saved) -> None:
     assert (whole.steps, whole.collectives, whole.notes) == (trace.steps, trace.collectives, ())
 
 
+def test_sends_are_not_matched_and_that_is_said() -> None:
+    trace = gloo_trace()
+    for item in trace["traceEvents"][:4]:
+        item["name"] = item["name"].replace("gloo:all_reduce", "gloo:send")
+    kept = for_matching(analyse(trace), 100)
+    assert [collective.kind for collective in kept.collectives] == ["all_reduce"]
+    assert kept.notes == ("send_recv is between two ranks: such calls are not matched",)
+
+
 # --- recorded traces
 
 
