@@ -98,10 +98,13 @@ def for_matching(trace: RankTrace, most: int) -> RankTrace:
         else:
             calls = _first_of_each(calls, most)
     notes: tuple[str, ...] = ()
+    pairs = sum(collective.kind == _PAIRS for collective in trace.collectives)
+    if pairs:
+        notes += (f"{_PAIRS} is between two ranks: such calls are not matched",)
     if len(steps) < len(trace.steps):
-        notes = (f"matched: {len(steps)} of {len(trace.steps)} steps, the first ones",)
-    elif len(calls) < sum(collective.kind != _PAIRS for collective in trace.collectives):
-        notes = ("matched: only the first collectives of each kind",)
+        notes += (f"matched: {len(steps)} of {len(trace.steps)} steps, the first ones",)
+    elif len(calls) + pairs < len(trace.collectives):
+        notes += ("matched: only the first collectives of each kind",)
     return replace(trace, collectives=tuple(calls), steps=steps, work=(), notes=notes)
 
 
@@ -193,6 +196,8 @@ def _doubts(traces: Sequence[RankTrace]) -> list[str]:
     sizes = sorted({trace.world_size for trace in traces if trace.world_size is not None})
     if len(sizes) > 1:
         return [f"the files state different world sizes ({', '.join(map(str, sizes))}): one job?"]
+    if sizes and sizes[0] < len(traces):
+        return [f"{len(traces)} files, though the world size is {sizes[0]}: one job?"]
     if sizes and sizes[0] > len(traces):
         return [
             f"{len(traces)} of {sizes[0]} ranks are here: the last to join may be another one, "

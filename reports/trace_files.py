@@ -34,6 +34,7 @@ bandwidths in bytes per second, null for what is not known:
 from __future__ import annotations
 
 import os
+import pickle
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -111,8 +112,8 @@ def report_on(
     `refused` is called with one line for each file that cannot be read, as soon as that is known.
     """
     most = max(LEAST_OF_A_RANK, MOST_COLLECTIVES // max(1, len(files)))
-    ranks: list[RankFigures] = []
-    outlines: list[RankTrace] = []
+    # Packed: small objects that stay, scattered over the memory of a trace, would hold all of it.
+    packed: list[bytes] = []
     unreadable: list[str] = []
     others: set[int] = set()
     for position, file in enumerate(files):
@@ -130,9 +131,12 @@ def report_on(
         if rank is not None and rank != (position if trace.rank is None else trace.rank):
             others.add(position if trace.rank is None else trace.rank)
             continue
-        ranks.append(rank_figures(trace, shown(file), ""))
-        outlines.append(for_matching(trace, most))
+        packed.append(
+            pickle.dumps((rank_figures(trace, shown(file), ""), for_matching(trace, most)))
+        )
         del trace
+    kept: list[tuple[RankFigures, RankTrace]] = [pickle.loads(one) for one in packed]
+    ranks = [figures for figures, _ in kept]
     if rank is not None and not ranks and not unreadable:
         found = ", ".join(map(str, sorted(others)))
         unreadable.append(f"no file is of rank {rank}; there are ranks {found}")
@@ -142,7 +146,9 @@ def report_on(
         ranks=tuple(
             replace(figures, label=label) for figures, label in zip(ranks, labels, strict=True)
         ),
-        across=across_figures(outlines, labels, same_clock) if len(outlines) > 1 else None,
+        across=across_figures([outline for _, outline in kept], labels, same_clock)
+        if len(kept) > 1
+        else None,
         unreadable=tuple(unreadable),
         notes=tuple(notes),
     )

@@ -19,8 +19,9 @@ from reports.trace_words import across_sentences, rank_title
 
 #: Steps listed one by one; the mean is over all, and `--json` has the rest.
 MOST_STEPS = 30
-#: With more ranks their waiting is in the table by rank alone.
+#: With more ranks, or longer names, their waiting is in the table by rank alone.
 MOST_WAIT_COLUMNS = 8
+LONGEST_HEADING = 20
 _PROSE_WIDTH = 100
 _UNLIMITED = 100_000
 
@@ -167,7 +168,8 @@ def _by_step(across: AcrossFigures) -> RenderableType:
         ("step", names),
         ("transfer\nms", [words.milliseconds(transfer) for transfer in transfers]),
     ]
-    if len(across.labels) <= MOST_WAIT_COLUMNS:
+    longest = max(map(len, across.labels))
+    if len(across.labels) <= MOST_WAIT_COLUMNS and longest <= LONGEST_HEADING:
         columns += [
             (f"{label}\nwait ms", [words.milliseconds(wait[position]) for wait in waits])
             for position, label in enumerate(across.labels)

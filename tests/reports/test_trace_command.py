@@ -256,6 +256,11 @@ def test_ranks_that_are_not_here_are_said(saved: Saved) -> None:
     assert "2 of 128 ranks are here" in words_of(text_of(*files))
 
 
+def test_more_files_than_ranks_are_said(saved: Saved) -> None:
+    files = [saved(rank_of_gloo(rank), f"r{rank}.json") for rank in range(3)]
+    assert "3 files, though the world size is 2: one job?" in words_of(text_of(*files))
+
+
 def test_two_files_of_one_rank_go_by_their_names(saved: Saved) -> None:
     files = [saved(rank_of_gloo(0), "one.json"), saved(rank_of_gloo(0, late_us=150), "two.json")]
     record = record_of(*files)
@@ -455,7 +460,7 @@ def test_memory_is_that_of_one_file_not_of_all(
         trace = rank_of_gloo(rank)
         once = trace["traceEvents"]
         trace["traceEvents"] = []
-        for n in range(1500):
+        for n in range(500):
             for item in copy.deepcopy(once):
                 item["ts"] += 2000 * n
                 if "Step" in item["name"]:
@@ -477,11 +482,11 @@ def test_memory_is_that_of_one_file_not_of_all(
     assert together < 1.2 * alone
     assert report.across is not None
     assert report.across.matched_steps == report.across.collectives == 100
-    assert "matched: 100 of 3000 steps, the first ones" in report.across.notes
+    assert "matched: 100 of 1000 steps, the first ones" in report.across.notes
     for rank in report.ranks:
         assert rank.mean is not None
-        assert (rank.whole_steps, len(rank.steps)) == (3000, 50)
-        assert "only the first 50 of 3000 steps are listed" in rank.notes
+        assert (rank.whole_steps, len(rank.steps)) == (1000, 50)
+        assert "only the first 50 of 1000 steps are listed" in rank.notes
         assert rank.mean.step_s == 1e-3
 
 
@@ -494,6 +499,15 @@ def test_of_a_long_trace_the_first_steps_are_matched(saved: Saved) -> None:
     assert first.work == ()
     whole = for_matching(trace, 2)
     assert (whole.steps, whole.collectives, whole.notes) == (trace.steps, trace.collectives, ())
+
+
+def test_sends_are_not_matched_and_that_is_said() -> None:
+    trace = gloo_trace()
+    for item in trace["traceEvents"][:4]:
+        item["name"] = item["name"].replace("gloo:all_reduce", "gloo:send")
+    kept = for_matching(analyse(trace), 100)
+    assert [collective.kind for collective in kept.collectives] == ["all_reduce"]
+    assert kept.notes == ("send_recv is between two ranks: such calls are not matched",)
 
 
 # --- recorded traces
