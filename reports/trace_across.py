@@ -62,7 +62,9 @@ class AcrossFigures:
     """Matched collectives of a job. Positions are those of the files that could be read.
 
     `estimate` says that the clocks could not be compared; `clock_error_s` is the least by which
-    they disagree, None where nothing tells. `transfer_s` and `wait_s` are means per step, None
+    they disagree, None where nothing tells. `aligned` says that clocks that differ were aligned by
+    the ends of collectives; within `ends_within_s` the ranks' ends of one collective agree, and by
+    no more do transfer and waiting err. `transfer_s` and `wait_s` are means per step, None
     without steps. `last_in` counts, by position, the collectives that the rank joined last.
     `steps` are the first of `matched_steps`.
     """
@@ -72,6 +74,8 @@ class AcrossFigures:
     matched_steps: int
     estimate: bool
     clock_error_s: float | None
+    aligned: bool
+    ends_within_s: float | None
     transfer_s: float | None
     wait_s: tuple[float | None, ...]
     last_in: tuple[int, ...]
@@ -147,6 +151,8 @@ def across_figures(
         matched_steps=len(across.steps) if across.collectives else 0,
         estimate=across.estimate,
         clock_error_s=None if across.skew_ns is None else across.skew_ns / 1e9,
+        aligned=across.aligned,
+        ends_within_s=record["ends_within_s"],
         transfer_s=record["transfer_s"],
         wait_s=tuple(record["wait_s"]),
         last_in=tuple(last[position] for position in range(len(traces))),

@@ -19,7 +19,7 @@ bandwidths in bytes per second, null for what is not known:
       whole_file  communication, kinds, compute_s, busy_s, span_s, kernels
       notes       list of sentences
     across      null for a single rank, else
-      labels, collectives, matched_steps, estimate, clock_error_s
+      labels, collectives, matched_steps, estimate, clock_error_s, aligned, ends_within_s
       transfer_s, wait_s [by rank]               means per step
       last_in [by rank]                          collectives that the rank was the last to join
       slowest     null or position, share, last_in, of

@@ -46,6 +46,14 @@ def _certainty(across: AcrossFigures) -> str:
             "Transfer is an estimate, the shortest duration over ranks, and the last to join is "
             f"the rank that had it; {error}."
         )
+    within = words.seconds(across.ends_within_s) if across.ends_within_s is not None else None
+    if across.aligned:
+        return (
+            "The ranks' clocks differ and were aligned by the ends of collectives; transfer, last "
+            f"end - last start over ranks, and waiting err by {within} a collective at most."
+        )
+    if within is not None and not across.clock_error_s:
+        error = f"the ranks' ends of one collective agree within {within}"
     return f"Transfer is exact, last end - last start over ranks; {error}."
 
 

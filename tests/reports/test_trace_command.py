@@ -233,6 +233,35 @@ def test_transfer_and_wait_across_ranks(saved: Saved) -> None:
     assert "Transfer is exact" in text
 
 
+def test_enough_collectives_align_clocks_that_differ(saved: Saved) -> None:
+    def rank(number: int, late_us: int, base_ns: int) -> Path:
+        trace = rank_of_gloo(number, late_us=late_us)
+        events = trace["traceEvents"]
+        more = [
+            {**one, "ts": one["ts"] + 2000 * again}
+            for again in (1, 2)
+            for one in events
+            if not one["name"].startswith("ProfilerStep")
+        ]
+        steps = [
+            {**one, "ts": one["ts"] + 2000 * again, "name": f"ProfilerStep#{2 * again + at}"}
+            for again in (1, 2)
+            for at, one in enumerate(
+                each for each in events if each["name"].startswith("ProfilerStep")
+            )
+        ]
+        trace["traceEvents"] = [*events, *more, *steps]
+        trace["baseTimeNanoseconds"] += base_ns
+        return saved(trace, f"r{number}.json")
+
+    files = [rank(0, 0, 0), rank(1, 150, 5_000_000_000)]
+    across = record_of(*files)["across"]
+    assert (across["aligned"], across["estimate"], across["ends_within_s"]) == (True, False, 0)
+    assert (across["collectives"], across["transfer_s"]) == (6, pytest.approx(50e-6))
+    assert across["wait_s"] == pytest.approx([150e-6, 0])
+    assert "clocks differ and were aligned by the ends of collectives" in words_of(text_of(*files))
+
+
 def test_different_clocks_give_an_estimate(saved: Saved) -> None:
     late = rank_of_gloo(1, late_us=150)
     late["baseTimeNanoseconds"] += 5_000_000_000
