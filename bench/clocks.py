@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.trace import Collective
+from bench.rank_trace import Collective
 
 #: The positions of the ranks that took part in a collective, and their parts of it.
 Group = tuple[tuple[int, ...], tuple[Collective, ...]]

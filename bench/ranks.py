@@ -21,7 +21,7 @@ from typing import Any
 from bench import clocks
 from bench.bandwidth import busbw_bytes_per_s
 from bench.intervals import Range, subtraction, total_ns, union
-from bench.trace import Collective, RankTrace, Step
+from bench.rank_trace import Collective, RankTrace, Step
 
 # A rank that leaves a collective this long before another joins it has another clock.
 LARGEST_SKEW_NS = 1_000_000

@@ -98,7 +98,7 @@ class Placement:
         scan.forget()  # what is placed is not needed twice
 
     def step_ns(self, index: int) -> int | None:
-        """The time of a step: see `bench.trace.Step`."""
+        """The time of a step: see `bench.rank_trace.Step`."""
         if not self.on_gpu or self.by_start:
             return self.windows.length_ns(index)
         if not self.windows.followed(index):
@@ -109,7 +109,7 @@ class Placement:
         return period_ns if period_ns > 0 else None
 
     def from_ns(self, index: int) -> int:
-        """Where the time of a step begins: see `bench.trace.Step`."""
+        """Where the time of a step begins: see `bench.rank_trace.Step`."""
         if self.on_gpu and not self.by_start and index in self._first:
             return self._first[index][1]
         return self.windows.kept[index][0]

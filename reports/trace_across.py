@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from bench.rank_trace import Collective, RankTrace
 from bench.ranks import AcrossRanks, match_collectives
-from bench.trace import Collective, RankTrace
 from reports.trace_figures import MOST_STEPS
 
 #: Collectives of all ranks together that are matched at most, and of one rank at least.

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bench.classify import UNKNOWN
-from bench.trace import RankTrace, StepFigures
+from bench.rank_trace import RankTrace, StepFigures
 from reports import words
 
 #: Steps listed one by one for a rank; means are over all.
@@ -50,7 +50,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class WholeFile:
-    """Everything in the file, within steps and outside them; fields as in `bench.trace.Totals`."""
+    """Everything in the file, within steps and outside; fields as in `bench.rank_trace.Totals`."""
 
     communication: Communication
     kinds: Mapping[str, Communication]

@@ -30,6 +30,7 @@ SHARED = {
         "lifeline",
         "nearest",
         "precision",
+        "rank_trace",
         "ranks",
         "result",
         "trace",
