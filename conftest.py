@@ -1,4 +1,4 @@
-"""pytest's edge: options, cells as tests, one line per case in the terminal."""
+"""pytest's edge: cells as tests, one line per case in the terminal, the JSON."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ import pytest
 from bench.case import Case
 from bench.journal import require_room
 from bench.matrix import BENCHMARKS
+from bench.options import add_options
 from bench.record import ReplayTimer, case_warnings, extra_info, replay
 from bench.result import Failure, LaunchResult
 from bench.session import Session
-from bench.settings import ALL_PASSES, Settings
+from bench.settings import Settings
 from bench.terminal import case_line, launch_line
 
 BENCH = Path(__file__).parent / "bench"
@@ -32,80 +33,7 @@ OUR_LINE_IN = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    defaults = Settings()
-    group = parser.getgroup("lockstep", "Lockstep: what is swept and how it is measured")
-    add = group.addoption
-    add("--matrix", default=defaults.matrix, metavar="quick|full|FILE.toml", help="cells to sweep")
-    add(
-        "--axis",
-        action="append",
-        default=[],
-        metavar="NAME=V1,V2",
-        help="replace the values of an axis (a field of a case); repeatable",
-    )
-    add("--launches", type=int, default=defaults.launches, help="times the whole matrix is run")
-    add("--min-steps", type=int, default=defaults.min_steps, help="timed steps a launch, at least")
-    add("--warm-up-steps", type=int, default=defaults.warm_up_steps, help="steps before them")
-    add(
-        "--precision",
-        type=float,
-        default=defaults.precision,
-        help="stop when the median's interval is this small, as a ratio",
-    )
-    add(
-        "--max-seconds",
-        type=float,
-        default=defaults.max_seconds,
-        help="or when a case's timed steps, over all launches, took this long",
-    )
-    add(
-        "--passes",
-        default=",".join(ALL_PASSES),
-        help="comma-separated, of " + ", ".join(ALL_PASSES),
-    )
-    add(
-        "--isolation",
-        choices=("fork", "launch"),
-        default=defaults.isolation,
-        help="a forked child, or new ranks, for every case",
-    )
-    add(
-        "--case-timeout",
-        type=float,
-        default=None,
-        metavar="SECONDS",
-        help="after this a launch of a case is given up, and after a share of it each of its "
-        "phases (default: 600 and five times its share of --max-seconds)",
-    )
-    add(
-        "--launch-timeout",
-        type=float,
-        default=defaults.launch_timeout_s,
-        metavar="SECONDS",
-        help="ranks that take longer to start are given up",
-    )
-    add(
-        "--resume",
-        action="store_true",
-        help="go on with the journal of a run into the same --benchmark-json: measure only what "
-        "it has no good result for",
-    )
-    add("--master-addr", default=defaults.master_addr, metavar="HOST", help="where rank 0 listens")
-    add(
-        "--master-port",
-        type=int,
-        default=defaults.master_port,
-        metavar="PORT",
-        help="and on which port (default: one the system gives, new for every case)",
-    )
-    add(
-        "--save-traces",
-        action="store_true",
-        help="keep the traces of the profiled pass beside the JSON, for Perfetto and "
-        "python -m reports trace",
-    )
-    add("--data-root", default=None, metavar="FOLDER", help="where CIFAR10 is (data=loader)")
-    add("--download", action="store_true", help="fetch CIFAR10 into --data-root")
+    add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:

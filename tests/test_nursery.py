@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from bench.wire import Connection
+from bench.worker import nursery
 from bench.worker.nursery import Output, Words, oom_kills
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -177,6 +178,20 @@ def test_a_child_does_not_outlive_its_rank(how: str) -> None:
         made.process.kill()
     assert gone(child)
     made.close()
+
+
+def test_a_buried_childs_number_is_never_killed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By then it may be another process's."""
+    killed: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append(pid))
+    monkeypatch.setattr(os, "killpg", lambda pid, number: killed.append(pid))
+    child = nursery.Child.__new__(nursery.Child)
+    child.pid, child._buried = 4242, False
+    child.kill()
+    assert killed == [4242, 4242]
+    child._buried = True
+    child.kill()
+    assert len(killed) == 2
 
 
 def test_words_are_passed_on_line_by_line() -> None:

@@ -47,6 +47,7 @@ class Child:
         self.words = Words(words)
         self.output = Output(output)
         self.exit = _Exit(self.pid) if hasattr(os, "pidfd_open") else None
+        self._buried = False
 
     def sources(self) -> list[Words | Output | _Exit]:
         """What to wait for. A grandchild may hold the pipes open, so their end is not the
@@ -60,13 +61,20 @@ class Child:
 
     def kill(self) -> None:
         """The child and what it has started and not moved to another process group."""
+        if self._buried:
+            return  # its number may be another process's by now
         for kill in (os.killpg, os.kill):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self.pid, signal.SIGKILL)
 
     def bury(self, controller: Connection) -> dict[str, Any]:
         """Take the last words and the exit status; nothing of the child is left after it."""
+        if hasattr(os, "waitid"):
+            # It has ended and is not yet buried: its number is still its own, and its group's.
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            self.kill()
         _, status = os.waitpid(self.pid, 0)
+        self._buried = True
         while self.words.open and ready([self.words], 0):
             self.words.take(controller)
         while self.output.open and ready([self.output], 0):
@@ -83,7 +91,6 @@ class Child:
 
     def close(self) -> None:
         # Its own end does not end the processes it has started, in whatever session they are.
-        self.kill()
         end_children()
         self.words.close()
         self.output.close()

@@ -1,0 +1,84 @@
+"""The command-line options of a sweep, and what each says of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.settings import ALL_PASSES, Settings
+
+
+def add_options(parser: pytest.Parser) -> None:
+    defaults = Settings()
+    group = parser.getgroup("lockstep", "Lockstep: what is swept and how it is measured")
+    add = group.addoption
+    add("--matrix", default=defaults.matrix, metavar="quick|full|FILE.toml", help="cells to sweep")
+    add(
+        "--axis",
+        action="append",
+        default=[],
+        metavar="NAME=V1,V2",
+        help="replace the values of an axis (a field of a case); repeatable",
+    )
+    add("--launches", type=int, default=defaults.launches, help="times the whole matrix is run")
+    add("--min-steps", type=int, default=defaults.min_steps, help="timed steps a launch, at least")
+    add("--warm-up-steps", type=int, default=defaults.warm_up_steps, help="steps before them")
+    add(
+        "--precision",
+        type=float,
+        default=defaults.precision,
+        help="stop when the median's interval is this small, as a ratio",
+    )
+    add(
+        "--max-seconds",
+        type=float,
+        default=defaults.max_seconds,
+        help="or when a case's timed steps, over all launches, took this long",
+    )
+    add(
+        "--passes",
+        default=",".join(ALL_PASSES),
+        help="comma-separated, of " + ", ".join(ALL_PASSES),
+    )
+    add(
+        "--isolation",
+        choices=("fork", "launch"),
+        default=defaults.isolation,
+        help="a forked child, or new ranks, for every case",
+    )
+    add(
+        "--case-timeout",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="after this a launch of a case is given up, and after a share of it each of its "
+        "phases (default: 600 and five times its share of --max-seconds)",
+    )
+    add(
+        "--launch-timeout",
+        type=float,
+        default=defaults.launch_timeout_s,
+        metavar="SECONDS",
+        help="ranks that take longer to start are given up",
+    )
+    add(
+        "--resume",
+        action="store_true",
+        help="go on with the journal of a run into the same --benchmark-json: measure only what "
+        "it has no good result for",
+    )
+    add("--master-addr", default=defaults.master_addr, metavar="HOST", help="where rank 0 listens")
+    add(
+        "--master-port",
+        type=int,
+        default=defaults.master_port,
+        metavar="PORT",
+        help="and on which port (default: one the system gives, new for every case)",
+    )
+    add(
+        "--save-traces",
+        action="store_true",
+        help="keep the traces of the profiled pass beside the JSON, for Perfetto and "
+        "python -m reports trace",
+    )
+    add("--data-root", default=None, metavar="FOLDER", help="where CIFAR10 is (data=loader)")
+    add("--download", action="store_true", help="fetch CIFAR10 into --data-root")
