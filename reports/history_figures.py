@@ -74,7 +74,8 @@ def over_dates(series: Series, name: str) -> str | None:
     with axes_in_page_style(3.2) as (figure, axes):
         places = {point: float(mdates.date2num(point.date)) for point in dated}
         _draw(axes, series, places)
-        locator = mdates.AutoDateLocator(maxticks=6)
+        # Between 3 and 7 marks there is a round step for every span; with fewer it may warn.
+        locator = mdates.AutoDateLocator(minticks=3, maxticks=7)
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))
         _finish(axes, series, "date")
