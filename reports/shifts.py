@@ -40,7 +40,7 @@ FEWEST_RUNS = 2 * FEWEST
 DELTA = 0.03
 #: Cuts looked for in one series.
 _MOST_CUTS = 8
-#: No machine repeats itself better than this (a ratio); keeps constant series from looking certain.
+#: Added to each deviation, as a ratio: no machine repeats itself better, and log F stays finite.
 _FINEST = 1e-3
 #: A cut is known to within the places that cost less than this more: half of it is the log
 #: likelihood ratio, so they are an interval of about 85 %.
