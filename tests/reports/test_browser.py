@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from reports import history_page
+from reports.history_series import history
+from reports.history_store import read_store
 from reports.load import load
 from reports.page import render
 from reports.tables import compute
@@ -51,7 +54,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One file with a plain sweep in it and one with hostile names, as pages."""
+    """A plain sweep and one with hostile names: the page of one file, and the history of seven."""
     made = {}
     for name, document in (("plain", sweep()), ("hostile", hostile(sweep()))):
         folder = tmp_path_factory.mktemp(name)
@@ -59,7 +62,26 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         made[name] = folder / "page.html"
         page = render(compute(load([folder / "run.json"])))
         made[name].write_text(page, encoding="utf-8")
+        for n in range(7):
+            (folder / f"{n}.json").write_text(json.dumps(later(document, n)))
+        made[f"{name} history"] = folder / "history.html"
+        page = history_page.render(history(read_store([folder])))
+        made[f"{name} history"].write_text(page, encoding="utf-8")
     return made
+
+
+def later(document: dict[str, Any], n: int) -> dict[str, Any]:
+    """The first cases of the sweep ``n`` days later; from the third day on they take longer."""
+    document = copy.deepcopy(document) | {"datetime": f"2026-11-{n + 2:02}T10:00:00+00:00"}
+    document["benchmarks"] = document["benchmarks"][:8]
+    for entry in document["benchmarks"]:
+        factor = (1.2 if n > 2 else 1.0) * (1 + 0.002 * n)
+        stats = entry["stats"]
+        stats["data"] = [step * factor for step in stats["data"]]
+        for launch in entry["extra_info"]["result"]["launches"]:
+            launch["median_step_s"] *= factor
+            launch["started_unix_s"] += 86400 * n
+    return document
 
 
 def hostile(document: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +104,7 @@ def hostile(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("names", ["plain", "hostile"])
+@pytest.mark.parametrize("names", ["plain", "hostile", "plain history", "hostile history"])
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_quiet_and_fits(
@@ -132,4 +154,19 @@ def test_what_the_page_says(browser: Any, pages: dict[str, Path]) -> None:
     for figure in page.query_selector_all("figure svg"):
         assert figure.get_attribute("aria-label") or figure.query_selector("title, desc")
     assert len(page.query_selector_all("figure svg")) >= 5
+    page.close()
+
+
+def test_what_a_history_says(browser: Any, pages: dict[str, Path]) -> None:
+    page = browser.new_page()
+    page.goto(pages["plain history"].as_uri())
+    titles = [node.inner_text() for node in page.query_selector_all("h2")]
+    assert titles[:3] == ["Lasting shifts", "Series", "All series"]
+    first = page.inner_text("#verdict")
+    assert "worse, from 3.json of 2026-11-05 on" in first
+    assert "Machine or code" in first
+    figures = page.query_selector_all("figure svg")
+    assert len(figures) >= 8
+    for figure in figures:
+        assert "results" in figure.query_selector("desc").text_content()
     page.close()
