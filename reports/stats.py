@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-from scipy.special import stdtrit
 
+from bench import student
 from bench.precision import median_interval
 from reports.frames import Row, columns, frame, groups, rows
 
@@ -74,7 +74,7 @@ def step_time(medians_s: Mapping[int, float], steps_s: Sequence[float]) -> Estim
         return None
     values = list(medians_s.values())
     if len(values) > 1:
-        return _exp(*_mean_interval([math.log(value) for value in values]))
+        return _exp(student.mean(_logs(medians_s)))
     around = median_interval(steps_s, LEVEL) if steps_s else None
     if around is None:
         return Estimate(values[0])
@@ -101,10 +101,9 @@ def throughput_ratio(a: Row, b: Row) -> Estimate | None:
     batches = math.log(a["global_batch_size"] / b["global_batch_size"])
     if len(of_a) > 1 and of_a.keys() == of_b.keys():
         differences = [batches + math.log(of_b[n]) - math.log(of_a[n]) for n in of_a]
-        return _exp(*_mean_interval(differences))
+        return _exp(student.mean(differences))
     if len(of_a) > 1 and len(of_b) > 1:
-        half = _welch_half_width(list(map(math.log, of_a.values())), _logs(of_b))
-        return _exp(math.log(value), half)
+        return _exp(student.difference(_logs(of_a), _logs(of_b)), math.log(value))
     # The upper end of a ratio goes with the upper end above and the lower end below.
     up_a = math.log(a["throughput_high_samples_per_s"] / above)
     down_a = math.log(above / a["throughput_low_samples_per_s"])
@@ -122,9 +121,9 @@ def difference_half_width_s(a: Mapping[int, float], b: Mapping[int, float]) -> f
     fewer than two launches.
     """
     if len(a) > 1 and a.keys() == b.keys():
-        return _mean_interval([a[n] - b[n] for n in a])[1]
+        return student.mean([a[n] - b[n] for n in a]).half_width(LEVEL)
     if len(a) > 1 and len(b) > 1:
-        return _welch_half_width(list(a.values()), list(b.values()))
+        return student.difference(list(a.values()), list(b.values())).half_width(LEVEL)
     return None
 
 
@@ -208,24 +207,9 @@ def percentile(steps_s: Sequence[float], level: float) -> float | None:
     return sorted(steps_s)[math.ceil(n * level - 1e-9) - 1]
 
 
-def _mean_interval(logs: Sequence[float]) -> tuple[float, float]:
-    """Mean and half-width of Student's t interval; needs at least two values."""
-    n = len(logs)
-    half = float(stdtrit(n - 1, 0.5 + LEVEL / 2)) * statistics.stdev(logs) / math.sqrt(n)
-    return statistics.fmean(logs), half
-
-
-def _welch_half_width(a: Sequence[float], b: Sequence[float]) -> float:
-    """Half-width for a difference of means, unequal variances (Welch 1947)."""
-    share_a, share_b = statistics.variance(a) / len(a), statistics.variance(b) / len(b)
-    total = share_a + share_b
-    if total == 0:
-        return 0.0
-    freedom = total**2 / (share_a**2 / (len(a) - 1) + share_b**2 / (len(b) - 1))
-    return float(stdtrit(freedom, 0.5 + LEVEL / 2)) * math.sqrt(total)
-
-
-def _exp(middle: float, half: float) -> Estimate:
+def _exp(log: student.Mean, middle: float | None = None) -> Estimate:
+    """From a mean of logarithms; ``middle`` in its place keeps the interval's width."""
+    middle, half = log.value if middle is None else middle, log.half_width(LEVEL)
     return Estimate(
         math.exp(middle), math.exp(middle - half), math.exp(middle + half), FROM_LAUNCHES
     )

@@ -3,9 +3,10 @@
 | room | may import |
 |---|---|
 | S shared | the standard library, S |
+| A arithmetic | numpy, scipy, statsmodels, A |
 | W worker, models | S, torch, torchvision, W; psutil if it is there |
-| C controller | S, light libraries, names of models; never torch |
-| R reports | S, data libraries; never torch, never C |
+| C controller | S, A, light libraries, names of models; never torch |
+| R reports | S, A, data libraries; never torch, never C |
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ SHARED = {
         "wire",
     )
 }
+#: The statistics of launches: for whoever judges them, and never for whoever is measured.
+ARITHMETIC = {f"bench.{name}" for name in ("arrangements", "paired", "student")}
 #: What the controller may know of models without importing torch.
 NAMES = {"models.names", "models.sleep_options"}
 LIGHT = {"psutil", "scipy", "tomli", "pytest"}
@@ -62,6 +65,8 @@ def module_name(file: str) -> str:
 def room(module: str) -> str:
     if module in SHARED:
         return "S"
+    if module in ARITHMETIC:
+        return "A"
     if module.startswith(("bench.worker", "models")):
         return "W"
     return "R" if module.startswith("reports") else "C"
@@ -99,11 +104,12 @@ def allowed(source: str, target: str) -> bool:
         return True
     if is_ours(target):
         there = room(target)
-        if there in ("S", here):
+        if there == here or there in {"A": "", "C": "SA", "R": "SA"}.get(here, "S"):
             return True
         return here == "C" and target in NAMES
     libraries = {
         "S": set(),
+        "A": {"numpy", "scipy", "statsmodels"},
         "W": {"torch", "torchvision", "psutil"},
         "C": LIGHT,
         "R": DATA,
@@ -124,6 +130,17 @@ def test_the_walls_can_be_hit() -> None:
     assert not allowed("reports.load", "bench.controller")
     assert not allowed("bench.worker.loop", "bench.controller")
     assert allowed("bench.worker.loop", "bench.precision")
+
+
+def test_arithmetic_is_for_those_who_judge() -> None:
+    for judge in ("conftest", "bench.session", "reports.stats"):
+        assert allowed(judge, "bench.paired")
+    for measured in ("bench.worker.loop", "models.sleep", "bench.case", "bench.precision"):
+        assert not allowed(measured, "bench.paired")
+    assert allowed("bench.paired", "statsmodels.stats.multitest")
+    assert allowed("bench.paired", "bench.student")
+    for beyond in ("torch", "pandas", "pytest", "bench.controller", "bench.case", "reports.stats"):
+        assert not allowed("bench.paired", beyond)
 
 
 @pytest.mark.parametrize("statement", ["import conftest", "import reports.__main__"])
