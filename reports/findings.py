@@ -26,14 +26,17 @@ class Finding:
 
 
 def of_models(tables: Tables, file: str) -> list[Finding]:
-    """One Finding per model of ``file``, in the order of the file."""
+    """One Finding per model of ``file`` and label of its interpreters, in the order of the file."""
     best = {row["model"]: row for row in rows(tables.best) if row["file"] == file}
-    largest = groups((row for row in rows(tables.largest) if row["file"] == file), "model")
+    largest: dict[str, list[Row]] = {}
+    for row in rows(tables.largest):
+        if row["file"] == file:
+            largest.setdefault(words.model_and_label(row), []).append(row)
     pairs = groups((row for row in rows(tables.strategies) if row["file"] == file), "model")
     cells = [row for row in rows(tables.cells) if row["file"] == file]
     found = []
-    for name in dict.fromkeys(map(words.model, cells)):
-        quoted = largest.get((name,), [])
+    for name in dict.fromkeys(map(words.model_and_label, cells)):
+        quoted = largest.get(name, [])
         sentences = _best(best.get(name))
         sentences += [_efficiency(row) for row in quoted]
         if not quoted:
@@ -171,7 +174,10 @@ def _intervals(cells: list[Row]) -> list[str]:
             "restart noise is not in the interval."
         )
     if none:
-        found.append(f"{plural(none, 'case')} without an interval: too few step times in the file.")
+        found.append(
+            f"{plural(none, 'case')} without an interval: too few step times in the file, or one "
+            "launch of several children."
+        )
     return found
 
 
