@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from reports import trace_page, words
+from reports import export_command, trace_page, words
 from reports.load import load
 from reports.page import render
 from reports.source import UnreadableFile
@@ -83,6 +83,9 @@ def trace(
         typer.echo(words.printable(str(html)), err=as_json)
     if report.unreadable:
         raise typer.Exit(BAD_INPUT)
+
+
+app.command()(export_command.export)
 
 
 def _write(path: Path, page: str, option: str) -> None:
