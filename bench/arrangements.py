@@ -18,7 +18,7 @@ import numpy.typing as npt
 MOST_EXACT = 2**18
 DRAWN = 99_999
 _SEED = 0
-_AT_ONCE = 4096
+_AT_ONCE = 1024
 #: Sums this close, as a share of the largest value, are the same: they differ by rounding alone.
 #: scipy's own tolerance is a share of the observed sum, which may be next to 0.
 _SAME = 1e-9
