@@ -10,12 +10,12 @@ import pandas as pd
 import typer
 
 from reports import export_markdown
+from reports.command import STANDARD_OUTPUT, bad_input, cannot_write, note, write_or_print
 from reports.export import per_launch
 from reports.export_table import launch_table
 from reports.load import load
 from reports.source import UnreadableFile, read_document
 from reports.tables import compute
-from reports.terminal import STANDARD_OUTPUT, bad_input, cannot_write, note, write
 
 
 def export(
@@ -60,13 +60,15 @@ def export(
         found, notes = per_launch(document)
         for sentence in notes:
             note(sentence)
-        write(as_launches, json.dumps(found, allow_nan=False, indent=4) + "\n", "--per-launch")
+        write_or_print(
+            as_launches, json.dumps(found, allow_nan=False, indent=4) + "\n", "--per-launch"
+        )
     if csv is not None:
-        write(csv, launch_table(records).to_csv(index=False), "--csv")
+        write_or_print(csv, launch_table(records).to_csv(index=False), "--csv")
     if parquet is not None:
         _write_parquet(launch_table(records), parquet)
     if markdown is not None:
-        write(markdown, export_markdown.cases(compute(records)), "--markdown")
+        write_or_print(markdown, export_markdown.cases(compute(records)), "--markdown")
 
 
 def _refused(files: list[Path], outputs: dict[str, Path]) -> str | None:

@@ -7,11 +7,10 @@ from reports.frames import Row, groups, rows
 from reports.stats import FROM_ONE_LAUNCH
 from reports.tables import Tables
 
-_NUMBERS = (
-    *("step time", "95 % interval", "samples/s"),
-    *("efficiency over one process", "efficiency over its own 1 rank", "launches"),
+HEADINGS = (
+    *("case", "step time", "95 % interval", "samples/s", "efficiency over one process"),
+    *("efficiency over its own 1 rank", "launches", "notes"),
 )
-HEADINGS = ("case", *_NUMBERS, "notes")
 
 
 def cases(tables: Tables) -> str:
@@ -28,7 +27,7 @@ def cases(tables: Tables) -> str:
             lines += [f"### {markdown.escaped(file)}", ""]
         own = [_cells(cell, efficiency.get(cell["cell"], {})) for cell in cells.get((file,), [])]
         if own:
-            lines += [*markdown.table(HEADINGS, own, _NUMBERS), ""]
+            lines += [markdown.table(HEADINGS, own, text=("notes",)), ""]
         bad = [row for row in outcomes.get((file,), []) if row["outcome"] != "ok"]
         lines += [f"- {markdown.escaped(_ended(row))}" for row in bad] + [""] * bool(bad)
     return "\n".join(lines).rstrip() + "\n"

@@ -1,8 +1,8 @@
 """A tidy table: a row per case and launch, and one for a case without numbers.
 
-Columns are named with their unit. Step time is the launch's value; what exists by rank is that of
-the slowest rank, blank unless all ranks have it. Launches in which flagged cases were measured
-once more have ``confirmation`` true: taken for what the others gave, they are not to be mixed.
+Columns are named with their unit, and metrics are as they are compared (metrics.py). Launches in
+which flagged cases were measured once more have ``confirmation`` true: taken for what the others
+gave, they are not to be mixed with them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pandas as pd
 
 from bench.case import FIELD_NAMES
 from reports.frames import Row, columns, frame, groups, rows
-from reports.load import CELL_COLUMNS, Records
-from reports.stats import launch_step_s
+from reports.load import CELL_COLUMNS, LAUNCH_COLUMNS, Records
+from reports.metrics import metric
 
 _OF_FILE = ("datetime", "host", "cpu", "driver")
 _OF_CELL = (
@@ -22,22 +22,28 @@ _OF_CELL = (
     *("global_batch_size", "threads_per_rank", "oversubscribed", "outcome"),
 )
 _OF_LAUNCH = (
-    *("children", "first_step_s", "init_s", "peak_bytes"),
-    *("no_communication_step_s", "profiled_step_s", "transfer_s", "parameters", "gradient_bytes"),
+    *("launch", "children", "parameters", "gradient_bytes"),
+    *("no_communication_step_s", "profiled_step_s", "transfer_s"),
 )
-_OF_RANKS = ("all_reduce_s", "exposed_s")
+#: What is compared, under the names that its units give it.
+_METRICS = {
+    "step_s": "step_time",
+    "throughput_samples_per_s": "throughput",
+    "all_reduce_s": "all_reduce_time",
+    "exposed_s": "exposed_communication",
+    "peak_bytes": "peak_memory",
+    "first_step_s": "first_step",
+    "init_s": "init",
+}
 COLUMNS = {
     **columns(string=" ".join(_OF_FILE)),
     **{name: CELL_COLUMNS[name].replace("object", "string") for name in _OF_CELL},
     **columns(
         string="reason",
-        Int64="launch children parameters gradient_bytes",
         boolean="confirmation",
-        Float64=(
-            "step_s throughput_samples_per_s all_reduce_s exposed_s peak_bytes first_step_s init_s "
-            "no_communication_step_s profiled_step_s transfer_s"
-        ),
+        Float64=" ".join(_METRICS),
     ),
+    **{name: LAUNCH_COLUMNS[name] for name in _OF_LAUNCH},
 }
 
 
@@ -66,20 +72,9 @@ def launch_table(records: Records) -> pd.DataFrame:
 
 
 def _row(cell: Row, launch: Row, ranks: Sequence[Row]) -> Row:
-    step_s, batch = launch_step_s(launch), cell["global_batch_size"]
-    return {
-        **_named(cell, _OF_CELL),
-        **_named(launch, ("launch", *_OF_LAUNCH)),
-        "step_s": step_s,
-        "throughput_samples_per_s": None if step_s is None or batch is None else batch / step_s,
-        **{name: _slowest(ranks, name) for name in _OF_RANKS},
-    }
+    values = {name: metric(of).read(cell, launch, ranks) for name, of in _METRICS.items()}
+    return {**_named(cell, _OF_CELL), **_named(launch, _OF_LAUNCH), **values}
 
 
 def _named(row: Row, names: Sequence[str]) -> Row:
     return {name: row[name] for name in names}
-
-
-def _slowest(ranks: Sequence[Row], name: str) -> float | None:
-    values = [rank[name] for rank in ranks]
-    return max(values) if values and None not in values else None

@@ -191,6 +191,17 @@ def id_shortened(id: str, longest: int = 64) -> str:
     return f"{id[: longest - 1 - half]}…{id[-half:]}"
 
 
+def some(names: list[str]) -> str:
+    """The first name, and how many others there are."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{names[0]} and {plural(len(names) - 1, 'other')}"
+
+
+def plural(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def joined(words: list[str], last: str = "and") -> str:
     """'a', 'a and b', 'a, b and c'."""
     if len(words) < 2:
