@@ -92,10 +92,10 @@ def parameters_differ(
 
 def _of_machines(base: Row, new: Row) -> list[str]:
     say: dict[str, tuple[str, Callable[[Any], str]]] = {
-        "host": ("host", str),
-        "cpu": ("CPU", str),
-        "cores": ("cores", str),
-        "usable_cores": ("usable cores", str),
+        "host": ("host", _quoted),
+        "cpu": ("CPU", _quoted),
+        "cores": ("cores", _quoted),
+        "usable_cores": ("usable cores", _quoted),
         "gpus": ("GPUs", _gpus),
         "memory_bytes": ("memory", words.size),
     }
@@ -106,7 +106,7 @@ def _of_machines(base: Row, new: Row) -> list[str]:
             continue
         if name == "memory_bytes" and abs(a - b) <= SAME_MEMORY * max(a, b):
             continue
-        found.append(_said(title, spoken(a), spoken(b)))
+        found.append(f"{title} {spoken(a)} and {spoken(b)}")
     return found
 
 
@@ -119,7 +119,7 @@ def _unknown(file: Row) -> list[str]:
 def _of_environments(base: Row, new: Row) -> list[str]:
     """Variables that reach the ranks (bench.machine.KEPT_ENVIRONMENT)."""
     return [
-        _said(name, base.get(name, "unset"), new.get(name, "unset"))
+        _said(name, base.get(name), new.get(name))
         for name in sorted(base.keys() | new.keys())
         if base.get(name) != new.get(name)
     ]
@@ -147,12 +147,18 @@ def _of_definitions(pairs: Sequence[tuple[Row, Row]]) -> list[str]:
 
 
 def _said(title: str, a: Any, b: Any) -> str:
-    one, other = (words.shortened("unset" if v is None else str(v), _LONGEST) for v in (a, b))
-    return f"{title} {one!r} and {other!r}" if isinstance(a, str) else f"{title} {one} and {other}"
+    return f"{title} {_quoted(a)} and {_quoted(b)}"
+
+
+def _quoted(value: Any) -> str:
+    if value is None:
+        return "unset"
+    short = words.shortened(str(value), _LONGEST)
+    return repr(short) if isinstance(value, str) else short
 
 
 def _gpus(gpus: list[str]) -> str:
-    return ", ".join(gpus) or "none"
+    return _quoted(", ".join(gpus)) if gpus else "none"
 
 
 def _suite(file: Row) -> str:

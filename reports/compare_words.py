@@ -39,8 +39,8 @@ def how(comparison: Comparison) -> str:
     way = (
         "launches in pairs, measured side by side in one run"
         if comparison.sides.paired
-        else "separate runs, so launches are no pairs, intervals are wider and what changes from run "
-        "to run is in the difference"
+        else "separate runs, so launches are no pairs, intervals are wider and what changes from "
+        "run to run is in the difference"
     )
     return (
         f"{_capital(metric.title)} ({metric.direction}); {way}; changes within "

@@ -44,7 +44,8 @@ def facts(file: Row, side: Side, cells: Sequence[Row]) -> dict[str, Any]:
         found["python"] = file["python"]
     if not found.get("driver"):
         found["driver"] = file["driver"]
-    return found | {"threads per rank": _one({cell["threads_per_rank"] for cell in cells})}
+    threads = _one({cell["threads_per_rank"] for cell in cells})
+    return found | {"threads per rank": threads, "system": file["os"]}
 
 
 def differences(base: dict[str, Any], new: dict[str, Any]) -> list[Row]:
