@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 #: Arrangements that are all gone through: up to 18 pairs, or 10 launches against 10.
 MOST_EXACT = 2**18
-DRAWN = 99_999
+#: Drawn otherwise: so many, and more for very many cases, since the least p that draws can give is
+#: one in their number, and it has to stay significant after a correction for all cases.
+_DRAWN, _DRAWN_PER_CASE = 99_999, 100
 _SEED = 0
 _AT_ONCE = 1024
 #: Sums this close, as a share of the largest value, are the same: they differ by rounding alone.
@@ -34,9 +36,10 @@ def p_values(cases: Sequence[Parts]) -> list[float | None]:
     for i, parts in enumerate(cases):
         alike.setdefault(tuple(map(len, parts)), []).append(i)
     found: list[float | None] = [None] * len(cases)
+    drawn = max(_DRAWN, _DRAWN_PER_CASE * len(cases))
     for sizes, members in alike.items():
         if min(sizes) >= 2:
-            tested = _tested(np.array([np.concatenate(cases[i]) for i in members]), sizes)
+            tested = _tested(np.array([np.concatenate(cases[i]) for i in members]), sizes, drawn)
             for i, p in zip(members, tested, strict=True):
                 found[i] = float(p)
     return found
@@ -44,15 +47,14 @@ def p_values(cases: Sequence[Parts]) -> list[float | None]:
 
 def least_p(*sizes: int) -> float:
     """The smallest p that parts of these sizes can have: 2 / 2**n of pairs, else 2 / C(n+m, n)."""
-    arrangements = _arrangements(*sizes)
-    return 2 / (arrangements if arrangements <= MOST_EXACT else DRAWN + 1)
+    return 2 / _arrangements(*sizes)
 
 
 def _arrangements(*sizes: int) -> int:
     return 2 ** sizes[0] if len(sizes) == 1 else math.comb(sum(sizes), sizes[0])
 
 
-def _tested(values: Array, sizes: tuple[int, ...]) -> Array:
+def _tested(values: Array, sizes: tuple[int, ...], drawn: int) -> Array:
     """p by row of ``values``: the parts of a case one after another."""
     from scipy.stats import permutation_test  # takes half a second, and few runs need it
 
@@ -66,7 +68,7 @@ def _tested(values: Array, sizes: tuple[int, ...]) -> Array:
         _last_sum,
         permutation_type=kind,
         vectorized=True,
-        n_resamples=every if exact else DRAWN,
+        n_resamples=every if exact else drawn,
         batch=_AT_ONCE,
         axis=1,
         random_state=np.random.default_rng(_SEED),

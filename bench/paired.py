@@ -220,9 +220,9 @@ def _needed(
 
     It has to pass the test at ``level`` and to bring the lower bound of its interval beyond
     ``delta``. Student's t with its noncentral distribution stands for the test by arrangement.
-    Where of all arrangements only the most extreme one of a side is significant, the test asks
-    that all differences have one sign, and t would promise a quarter too much. None where not
-    even that one is.
+    It promises a little too much where few arrangements are significant (by simulation: 13 % of
+    the change with the two most extreme ones of a side, 4 % with six). With one, all differences
+    must have the same sign, and the change needed for that is known. None with none.
     """
     if least_p(*sizes) >= level:
         return None

@@ -9,15 +9,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from reports import history_command, trace_page, words
+from reports import trace_page, words
+from reports.command import BAD_INPUT, bad_input, write
+from reports.compare_command import compare
+from reports.export_command import export
+from reports.history_command import history
 from reports.load import load
 from reports.page import render
 from reports.source import UnreadableFile
 from reports.tables import compute
 from reports.trace_files import report_on, size_notes
 from reports.trace_text import show
-
-BAD_INPUT = 2
 
 app = typer.Typer(
     add_completion=False,
@@ -43,8 +45,8 @@ def html(
     try:
         page = render(compute(load(files)))
     except UnreadableFile as error:
-        raise _bad_input(str(error)) from None
-    _write(output, page, "-o")
+        raise bad_input(str(error)) from None
+    write(output, page, "-o")
     typer.echo(output)
 
 
@@ -79,31 +81,19 @@ def trace(
     else:
         show(report, Console())
     if html is not None:
-        _write(html, trace_page.render(report), "--html")
+        write(html, trace_page.render(report), "--html")
         typer.echo(words.printable(str(html)), err=as_json)
     if report.unreadable:
         raise typer.Exit(BAD_INPUT)
 
 
-app.command()(history_command.history)
-
-
-def _write(path: Path, page: str, option: str) -> None:
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise _bad_input(
-            f"{path}: cannot be written ({error.strerror or error}); choose another with {option}"
-        ) from None
+app.command()(compare)
+app.command()(export)
+app.command()(history)
 
 
 def _refused(sentence: str) -> None:
     typer.echo(words.printable(f"error: {sentence}"), err=True)
-
-
-def _bad_input(sentence: str) -> typer.Exit:
-    typer.echo("error: " + " ".join(sentence.split()), err=True)
-    return typer.Exit(BAD_INPUT)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from reports import children
 from reports.source import flag, items, number, table, tables, text, whole
 
 #: The page says "the profiler slowed it" above this ratio of profiled to timed step.
@@ -115,7 +116,8 @@ def threads_beyond_cores(
 
 
 def _profiler_slow_down(launch: dict[str, Any]) -> float | None:
-    profiled, timed = number(launch.get("profiled_step_s")), number(launch.get("median_step_s"))
+    profiled = number(launch.get("profiled_step_s"))
+    timed = children.first_child_step_s(launch)
     if profiled is None or timed is None or timed <= 0:
         return None
     return profiled / timed

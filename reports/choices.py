@@ -12,6 +12,7 @@ from reports import words
 from reports.frames import Row, columns, frame, groups, rows
 from reports.scaling import SAME_FIELDS
 from reports.stats import throughput_ratio
+from reports.verdict import groups_of_model
 
 BUCKET_FIELDS = ("bucket_cap_set", "bucket_cap_mb", "gradient_as_bucket_view")
 BUCKET_COLUMNS = columns(
@@ -146,7 +147,7 @@ def strategy_table(cells: pd.DataFrame, outcomes: pd.DataFrame) -> pd.DataFrame:
     not_run = rows(outcomes)
     found: list[Row] = []
     for (file,), own in groups(rows(cells), "file").items():
-        for name, of_model in _by_model(own).items():
+        for name, of_model in groups_of_model(own).items():
             pairs = [
                 _pair(name, ddp, dp)
                 for dp in of_model
@@ -158,19 +159,12 @@ def strategy_table(cells: pd.DataFrame, outcomes: pd.DataFrame) -> pd.DataFrame:
                 skipped = [
                     row
                     for row in not_run
-                    if row["file"] == file and row["model"] == of_model[0]["model"]
+                    if all(row[one] == of_model[0][one] for one in ("file", "model", "torch"))
                 ]
                 reason = _why_no_pair(of_model, skipped)
                 pairs = [{"model": name, "reason": reason}]
             found += [pair | {"file": file} for pair in pairs]
     return frame(found, STRATEGY_COLUMNS)
-
-
-def _by_model(cells: list[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for cell in cells:
-        found.setdefault(words.model(cell), []).append(cell)
-    return found
 
 
 def _is_data_parallel(cell: Row) -> bool:
@@ -186,7 +180,11 @@ def _is_data_parallel(cell: Row) -> bool:
 
 
 def _comparable(ddp: Row, dp: Row) -> bool:
-    equal = ("world_size", "global_batch_size", "device", "precision", "data", "torch_version")
+    # One version may be measured under two labels.
+    equal = (
+        *("world_size", "global_batch_size", "device", "precision", "data"),
+        *("torch", "torch_version"),
+    )
     plain = all(not ddp[name] for name in ("find_unused_parameters", "static_graph"))
     default = ddp["bucket_cap_set"] is False and not ddp["gradient_as_bucket_view"]
     return (

@@ -105,11 +105,12 @@ def _row(cell: Row, launches: list[Row], by_rank: list[Row]) -> Row:
 
 
 def profiler_slow_down_ratio(launches: list[Row]) -> float | None:
-    """Step time of the profiled pass over that of the timed one, mean over launches."""
+    """Step time of the profiled pass over that of the timed one, both of the same child, mean over
+    launches."""
     return mean(
-        launch["profiled_step_s"] / launch["median_step_s"]
+        launch["profiled_step_s"] / launch["first_child_step_s"]
         for launch in launches
-        if launch["profiled_step_s"] is not None and launch["median_step_s"] is not None
+        if launch["profiled_step_s"] is not None and launch["first_child_step_s"] is not None
     )
 
 

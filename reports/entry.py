@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from bench.case import DEFAULT, FIELD_NAMES
-from reports import checks
+from reports import checks, children
 from reports.frames import Row
 from reports.source import (
     count,
@@ -78,6 +79,30 @@ def typed_fields(fields: dict[str, Any]) -> Row:
     return row
 
 
+def pair_name(row: Row, name: str) -> str:
+    """The name of a case of ours without the label of its interpreter: the same for all labels."""
+    ending = DEFAULT.replace(torch=row["torch"] or "").id.removeprefix(DEFAULT.id)
+    return name.removesuffix(ending)
+
+
+def _pair_key(fields: dict[str, Any], row: Row, own: bool) -> str:
+    """What two entries of one case share, whatever interpreter they ran under.
+
+    Ours have an id that says all; names of other suites need not, so their params count too.
+    """
+    if own:
+        return str(row["pair_name"])
+    return json.dumps([row["pair_name"], fields], sort_keys=True, allow_nan=False)
+
+
+def _definition(fields: dict[str, Any]) -> str:
+    """The case's fields but for the interpreter's label; one that is not there is at its default,
+    for a field that a later version brings is at its default in an older one's file."""
+    known = {name: getattr(DEFAULT, name) for name in FIELD_NAMES} | fields
+    del known["torch"]
+    return json.dumps(known, sort_keys=True, allow_nan=False)
+
+
 def cell_row(entry: dict[str, Any], document: dict[str, Any], cores: int | None) -> Row:
     """The cell's own columns: what it is, what the file states about it, what to beware of."""
     extra = table(entry.get("extra_info"))
@@ -99,6 +124,7 @@ def cell_row(entry: dict[str, Any], document: dict[str, Any], cores: int | None)
         "group": text(entry.get("group")),
         "own": own,
         "identity": json.dumps(fields, sort_keys=True, allow_nan=False),
+        "definition": _definition(fields) if own else None,
         "torch_version": _torch_version(entry, document, ranks, row["torch"]),
         "global_batch_size": count(result.get("global_batch_size"))
         or _product(row["world_size"], row["batch_size"]),
@@ -110,6 +136,8 @@ def cell_row(entry: dict[str, Any], document: dict[str, Any], cores: int | None)
         "throughput_is_stated": not own and "throughput_samples_per_s" in extra,
         "stated_throughput_samples_per_s": positive(extra.get("throughput_samples_per_s")),
     }
+    row["pair_name"] = pair_name(row, row["id"] if own else row["name"] or row["id"])
+    row["pair_key"] = _pair_key(fields, row, own)
     return row | _statistics(table(entry.get("stats")))
 
 
@@ -118,47 +146,85 @@ def launch_rows(entry: dict[str, Any]) -> list[Row]:
 
     A file without launches is one launch. Steps that cannot be told to a launch (no
     ``launch_of_round``, several launches) are left out, and the launches' own medians remain.
+    ``child_step_s``: the same steps, a list per child, where they can be told apart.
     """
     result = table(table(entry.get("extra_info")).get("result"))
     data = items(table(entry.get("stats")).get("data"))
     records = tables(result.get("launches"))
     if not records:
         steps = [step for step in numbers(data) if step > 0]
-        return [{"launch": 0, "step_s": steps, "median_step_s": None}]
+        return [{"launch": 0, "step_s": steps, "child_step_s": [steps], "median_step_s": None}]
     numbers_of = [_launch_number(record, i) for i, record in enumerate(records)]
     of_round = items(result.get("launch_of_round"))
     if len(records) == 1 and len(of_round) != len(data):
         of_round = numbers_of * len(data)
     if len(of_round) != len(data):
         data = of_round = []
+    of_child = items(result.get("child_of_round"))
+    if len(of_child) != len(data):
+        of_child = [None] * len(data)
     found = []
     for launch, record in zip(numbers_of, records, strict=False):
-        own = [step for step, owner in zip(data, of_round, strict=False) if owner == launch]
-        found.append(
-            {
-                "launch": launch,
-                "step_s": [step for step in numbers(own) if step > 0],
-                "median_step_s": positive(record.get("median_step_s")),
-                "no_communication_step_s": positive(record.get("no_communication_step_s")),
-                "no_communication_mean_step_s": positive(
-                    record.get("no_communication_mean_step_s")
-                ),
-                "profiled_step_s": positive(record.get("profiled_step_s")),
-                "parameters": whole(record.get("parameters")),
-                "gradient_bytes": whole(record.get("gradient_bytes")),
-                "rebuilt_bucket_bytes": _buckets(record),
-                "checkpoint_s": positive(table(record.get("checkpoint")).get("seconds")),
-            }
-            | _across_ranks(table(record.get("across_ranks")))
-        )
+        by_child: dict[int | None, list[Any]] = {}
+        for step, owner, child in zip(data, of_round, of_child, strict=True):
+            if owner == launch:
+                by_child.setdefault(whole(child), []).append(step)
+        runs = [[step for step in numbers(own) if step > 0] for own in by_child.values()]
+        row = _launch_row(launch, record)
+        row["step_s"] = [step for run in runs for step in run]
+        # Steps of several children that cannot be told apart are no run of steps.
+        row["child_step_s"] = runs if len(runs) == (row["children"] or 1) else []
+        found.append(row)
     return found
+
+
+def confirmation_rows(entry: dict[str, Any]) -> list[Row]:
+    """One row per launch of the second measurement of a flagged case, with ``complete``."""
+    result = table(table(entry.get("extra_info")).get("result"))
+    confirmation = table(result.get("confirmation"))
+    first = len(items(result.get("launches")))
+    complete = flag(confirmation.get("complete"))
+    return [
+        _launch_row(_launch_number(record, first + i), record) | {"complete": complete}
+        for i, record in enumerate(tables(confirmation.get("launches")))
+    ]
+
+
+def confirmation_rank_rows(entry: dict[str, Any]) -> list[Row]:
+    """One row per rank of those launches."""
+    result = table(table(entry.get("extra_info")).get("result"))
+    first = len(items(result.get("launches")))
+    return _rank_rows(tables(table(result.get("confirmation")).get("launches")), first)
+
+
+def _launch_row(launch: int, record: dict[str, Any]) -> Row:
+    """What one launch's record says, but for its steps."""
+    return (
+        {
+            "launch": launch,
+            "median_step_s": positive(record.get("median_step_s")),
+            "no_communication_step_s": positive(record.get("no_communication_step_s")),
+            "no_communication_mean_step_s": positive(record.get("no_communication_mean_step_s")),
+            "profiled_step_s": positive(record.get("profiled_step_s")),
+            "parameters": whole(record.get("parameters")),
+            "gradient_bytes": whole(record.get("gradient_bytes")),
+            "rebuilt_bucket_bytes": _buckets(record),
+            "checkpoint_s": positive(table(record.get("checkpoint")).get("seconds")),
+        }
+        | children.of_launch(record)
+        | _across_ranks(table(record.get("across_ranks")))
+    )
 
 
 def rank_rows(entry: dict[str, Any]) -> list[Row]:
     """One row per launch and rank."""
     result = table(table(entry.get("extra_info")).get("result"))
+    return _rank_rows(tables(result.get("launches")), 0)
+
+
+def _rank_rows(launches: Sequence[dict[str, Any]], first: int) -> list[Row]:
     found = []
-    for i, record in enumerate(tables(result.get("launches"))):
+    for i, record in enumerate(launches, first):
         waits = items(table(record.get("across_ranks")).get("wait_s"))
         for position, rank in enumerate(tables(record.get("ranks"))):
             n = whole(rank.get("rank"))

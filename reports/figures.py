@@ -75,7 +75,7 @@ def all_reduce(bars: pd.DataFrame, name: str) -> str | None:
     with axes_in_page_style(1.1 + 0.19 * lines) as (figure, axes):
         heights, labels, y = [], [], 0.0
         for cell in cells:
-            label = words.shortened(cell[0]["id"], 64)
+            label = words.id_shortened(cell[0]["id"])
             axes.text(0.005, y, label, va="center", transform=axes.get_yaxis_transform())
             for bar in cell:
                 y += 1

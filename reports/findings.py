@@ -26,14 +26,17 @@ class Finding:
 
 
 def of_models(tables: Tables, file: str) -> list[Finding]:
-    """One Finding per model of ``file``, in the order of the file."""
+    """One Finding per model of ``file`` and label of its interpreters, in the order of the file."""
     best = {row["model"]: row for row in rows(tables.best) if row["file"] == file}
-    largest = groups((row for row in rows(tables.largest) if row["file"] == file), "model")
+    largest: dict[str, list[Row]] = {}
+    for row in rows(tables.largest):
+        if row["file"] == file:
+            largest.setdefault(words.model_and_label(row), []).append(row)
     pairs = groups((row for row in rows(tables.strategies) if row["file"] == file), "model")
     cells = [row for row in rows(tables.cells) if row["file"] == file]
     found = []
-    for name in dict.fromkeys(map(words.model, cells)):
-        quoted = largest.get((name,), [])
+    for name in dict.fromkeys(map(words.model_and_label, cells)):
+        quoted = largest.get(name, [])
         sentences = _best(best.get(name))
         sentences += [_efficiency(row) for row in quoted]
         if not quoted:
@@ -59,14 +62,14 @@ def _best(best: Row | None) -> list[str]:
     if interval:
         found.append(f"The interval of the best case is {interval} samples/s.")
     if best["candidates"] > 1:
-        others = plural(best["candidates"] - 1, "other case")
+        others = words.plural(best["candidates"] - 1, "other case")
         if best["tied"]:
             found.append(f"It cannot be told apart from {named(best['tied'])}.")
         elif not best["unknown"]:
             found.append(f"It is ahead of {others} by more than the noise.")
         if best["unknown"]:
             found.append(
-                f"Against {plural(best['unknown'], 'other case')} there is no interval: "
+                f"Against {words.plural(best['unknown'], 'other case')} there is no interval: "
                 "whether the order would hold in another run is not known."
             )
     if best["left_out"]:
@@ -141,12 +144,12 @@ def how_sure(tables: Tables, file: str) -> list[str]:
     if record["gpus"] == []:
         found.append("This machine has no GPU: nothing here is evidence about NCCL.")
     if record["warnings"]:
-        number = plural(len(record["warnings"]), "warning")
+        number = words.plural(len(record["warnings"]), "warning")
         found.append(f"The run gave {number}; see “Machine and software”.")
     stated = [row for row in cells if row["throughput_note"]]
     if stated:
         found.append(
-            f"{plural(len(stated), 'throughput')} did not follow from the step times; "
+            f"{words.plural(len(stated), 'throughput')} did not follow from the step times; "
             "the table of cases says how."
         )
     return found
@@ -162,23 +165,26 @@ def _intervals(cells: list[Row]) -> list[str]:
         counts = sorted({row["launch_count"] for row in several})
         number = " or ".join(map(str, counts))
         found.append(
-            f"{plural(len(several), 'case')} measured in {number} launches: "
+            f"{words.plural(len(several), 'case')} measured in {number} launches: "
             "intervals at 95 % hold what changes from one launch to the next."
         )
     if one:
         found.append(
-            f"{plural(len(one), 'case')} measured in one launch: "
+            f"{words.plural(len(one), 'case')} measured in one launch: "
             "restart noise is not in the interval."
         )
     if none:
-        found.append(f"{plural(none, 'case')} without an interval: too few step times in the file.")
+        found.append(
+            f"{words.plural(none, 'case')} without an interval: too few step times in the file, or "
+            "one launch of several children."
+        )
     return found
 
 
 def _count(found: list[str], cells: list[Row], column: str, words_: str) -> None:
     ids = [row["id"] for row in cells if row[column]]
     if ids:
-        found.append(f"{plural(len(ids), 'case')} {words_}: {named(ids)}.")
+        found.append(f"{words.plural(len(ids), 'case')} {words_}: {named(ids)}.")
 
 
 def named(ids: list[str]) -> str:
@@ -188,7 +194,3 @@ def named(ids: list[str]) -> str:
     if rest > 1:
         return f"{', '.join(ids[:MOST_NAMED])} and {rest} more"
     return words.joined(ids)
-
-
-def plural(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -44,7 +44,10 @@ _KIND_OF_FIELD = {
 CELL_COLUMNS = {
     **columns(
         Int64="cell threads_per_rank global_batch_size rounds",
-        string="file id name group other identity torch_version label outcome rerun",
+        string=(
+            "file id name group other identity torch_version label outcome rerun "
+            "pair_name pair_key definition"
+        ),
         boolean="bucket_cap_set own oversubscribed conflict throughput_is_stated",
         object="failed_checks warnings",
         Float64="stats_median_s mean_s stated_throughput_samples_per_s",
@@ -52,13 +55,13 @@ CELL_COLUMNS = {
     **{name: _KIND_OF_FIELD.get(name, "object") for name in FIELD_NAMES},
 }
 LAUNCH_COLUMNS = columns(
-    Int64="cell launch parameters gradient_bytes waited_for",
-    object="step_s rebuilt_bucket_bytes",
+    Int64="cell launch parameters gradient_bytes waited_for children",
+    object="step_s child_step_s rebuilt_bucket_bytes",
     Float64=(
         "median_step_s no_communication_step_s no_communication_mean_step_s profiled_step_s "
-        "checkpoint_s transfer_s"
+        "checkpoint_s transfer_s first_child_step_s first_step_s init_s peak_bytes"
     ),
-    boolean="transfer_is_estimate",
+    boolean="transfer_is_estimate complete",
 )
 _RANK_SECONDS = (
     *("median_step_s", "first_step_s", "all_reduce_s", "exposed_s", "wait_s", "data_s"),
@@ -76,15 +79,15 @@ RANK_COLUMNS = {
 }
 OUTCOME_COLUMNS = {
     **columns(
-        string="file id outcome reason phase traceback rerun other",
+        string="file id outcome reason phase traceback rerun other pair_name",
         Int64="rank step",
         boolean="bucket_cap_set",
     ),
     **{name: _KIND_OF_FIELD.get(name, "object") for name in FIELD_NAMES},
 }
 FILE_COLUMNS = columns(
-    string="file datetime host cpu os driver version command",
-    Int64="cores memory_bytes ignored",
+    string="file datetime host cpu os driver version command boot_id python",
+    Int64="cores usable_cores memory_bytes ignored schema",
     Float64="load_before load_after",
     object="gpus environment settings warnings interpreters state_before state_after",
 )
@@ -97,13 +100,19 @@ STATE_NAMES = ("load_1min", "cpu_s", "steal_s", "cpu_mhz", "calibration_s")
 
 @dataclass(frozen=True)
 class Records:
-    """What the files hold: frames with the columns named above."""
+    """What the files hold: frames with the columns named above.
+
+    ``confirmations`` and ``confirmation_ranks`` are the launches in which flagged cases were
+    measured once more; they are in no other frame.
+    """
 
     cells: pd.DataFrame
     launches: pd.DataFrame
     ranks: pd.DataFrame
     outcomes: pd.DataFrame
     files: pd.DataFrame
+    confirmations: pd.DataFrame
+    confirmation_ranks: pd.DataFrame
 
 
 def load(paths: Sequence[Path]) -> Records:
@@ -111,6 +120,8 @@ def load(paths: Sequence[Path]) -> Records:
     cells: list[Row] = []
     launches: list[Row] = []
     ranks: list[Row] = []
+    confirmations: list[Row] = []
+    confirmation_ranks: list[Row] = []
     outcomes: list[Row] = []
     files: list[Row] = []
     for path, name in zip(paths, _names(paths), strict=True):
@@ -128,6 +139,10 @@ def load(paths: Sequence[Path]) -> Records:
             own_cells.append(row | {"cell": cell, "file": name})
             launches += [launch | {"cell": cell} for launch in entries.launch_rows(item)]
             ranks += [rank | {"cell": cell} for rank in entries.rank_rows(item)]
+            again = entries.confirmation_rows(item)
+            confirmations += [launch | {"cell": cell} for launch in again]
+            again = entries.confirmation_rank_rows(item)
+            confirmation_ranks += [rank | {"cell": cell} for rank in again]
         _add_outcomes(own_cells, of_file)
         _mark_conflicts(own_cells)
         cells += own_cells
@@ -139,6 +154,8 @@ def load(paths: Sequence[Path]) -> Records:
         frame(ranks, RANK_COLUMNS),
         frame(outcomes, OUTCOME_COLUMNS),
         frame(files, FILE_COLUMNS),
+        frame(confirmations, LAUNCH_COLUMNS),
+        frame(confirmation_ranks, RANK_COLUMNS),
     )
 
 
@@ -177,7 +194,10 @@ def _file(document: dict[str, Any], name: str) -> Row:
         "cores": count(machine.get("physical_cores"))
         or count(machine.get("logical_cores"))
         or count(other_cpu.get("count")),
+        "usable_cores": count(machine.get("usable_cores")),
         "memory_bytes": count(machine.get("memory_bytes")),
+        "boot_id": text(machine.get("boot_id")),
+        "python": text(other.get("python_version")),
         "gpus": [text(gpu.get("name")) or "unnamed GPU" for gpu in tables(gpus)]
         if isinstance(gpus, list)
         else None,
@@ -191,6 +211,7 @@ def _file(document: dict[str, Any], name: str) -> Row:
         "interpreters": table(own.get("interpreters")),
         "warnings": [words for words in map(text, items(own.get("warnings"))) if words],
         "version": text(own.get("version")),
+        "schema": count(own.get("schema")),
         "command": text(settings.get("command")),
     }
 
@@ -208,11 +229,14 @@ def _outcomes(document: dict[str, Any], name: str) -> list[Row]:
     found = []
     for record in tables(table(document.get("lockstep")).get("outcomes")):
         failure = table(record.get("failure"))
+        fields = entries.typed_fields(table(record.get("case")))
+        own_id = text(record.get("id")) or "(no name)"
         found.append(
-            entries.typed_fields(table(record.get("case")))
+            fields
             | {
                 "file": name,
-                "id": text(record.get("id")) or "(no name)",
+                "id": own_id,
+                "pair_name": entries.pair_name(fields, own_id),
                 "outcome": text(record.get("outcome")) or "unknown",
                 "reason": text(record.get("reason")) or _reason(failure),
                 "phase": text(failure.get("phase")),

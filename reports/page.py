@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from reports import figures, findings, waterfall_figure, words
+from reports import figures, findings, versions_section, waterfall_figure, words
 from reports.environment import ENVIRONMENT
 from reports.frames import Row, groups, rows
 from reports.tables import Tables
@@ -109,6 +109,10 @@ def strategies(tables: Tables) -> str | None:
     return _render("strategies.html.j2", rows=table, several=_several(tables)) if table else None
 
 
+def versions(tables: Tables) -> str | None:
+    return versions_section.section(tables.versions)
+
+
 def cases(tables: Tables) -> str | None:
     efficiency: dict[int, Row] = {}
     for row in rows(tables.scaling):
@@ -165,6 +169,7 @@ SECTIONS: list[tuple[str, str, Section]] = [
     ("all-reduce", "All-reduce", all_reduce),
     ("buckets", "Bucket settings", buckets),
     ("strategies", "DDP against DataParallel", strategies),
+    ("versions", "Versions", versions),
     ("cases", "All cases", cases),
     ("outcomes", "Skipped and failed", outcomes),
     ("definitions", "What the numbers mean", definitions),

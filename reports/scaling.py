@@ -43,7 +43,7 @@ _BASELINE_COLUMNS = {
 }
 COLUMNS = {
     **columns(
-        string="file id kind series model strategy interval_from throughput_note",
+        string="file id kind series model torch strategy interval_from throughput_note",
         Int64="cell world_size batch_size global_batch_size launch_count smallest_world_size",
         Float64=(
             "step_s throughput_samples_per_s throughput_low_samples_per_s "

@@ -1,7 +1,8 @@
 """The arithmetic of intervals. Times in seconds, throughput in samples per second.
 
 A launch's value is the median of the slowest rank's steps in it, because steps of one process are
-correlated and launches are not. A cell's step time is the geometric mean of its launches' values:
+correlated and launches are not; with several children in a launch it is the median of theirs. A
+cell's step time is the geometric mean of its launches' values:
 ratios of step times are what is asked for, and their logarithms are what adds up.
 
 All intervals are at 95 %. Where they come from is part of the answer:
@@ -9,7 +10,7 @@ All intervals are at 95 %. Where they come from is part of the answer:
 - ``launches``: Student's t on the logarithms of the launches' values;
 - ``one launch``: order statistics of the steps, with their effective number. What changes from
   one launch to the next is not in it;
-- blank: too few steps, or none kept.
+- blank: too few steps, or none kept; or one launch of several children, whose steps are no run.
 """
 
 from __future__ import annotations
@@ -137,15 +138,23 @@ def with_estimates(cells: pd.DataFrame, launches: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([cells, frame(found, ESTIMATE_COLUMNS)], axis=1)
 
 
+def launch_step_s(launch: Row) -> float | None:
+    """A launch's step time, s: of its steps where they are of one child, else as it states it."""
+    own: list[float] = launch["step_s"] or []
+    if own and (launch["children"] or 1) == 1:
+        return statistics.median(own)
+    stated: float | None = launch["median_step_s"]
+    return stated
+
+
 def _estimates(cell: Row, launches: list[Row]) -> Row:
     medians: dict[int, float] = {}
     steps: list[float] = []
     for launch in launches:
-        own = launch["step_s"] or []
-        median = statistics.median(own) if own else launch["median_step_s"]
+        median = launch_step_s(launch)
         if median is not None:
             medians[launch["launch"]] = median
-        steps += own
+        steps += launch["step_s"] or []
     if not medians and cell["stats_median_s"] is not None:
         medians = {0: cell["stats_median_s"]}
     row: Row = {
@@ -155,7 +164,8 @@ def _estimates(cell: Row, launches: list[Row]) -> Row:
         "step_p90_s": percentile(steps, 0.90),
         "step_p99_s": percentile(steps, 0.99),
     }
-    step = step_time(medians, steps)
+    one_child = all((launch["children"] or 1) == 1 for launch in launches)
+    step = step_time(medians, steps if one_child else [])
     if cell["outcome"] not in (None, "ok"):
         row["throughput_note"] = f"not counted: the case {cell['outcome']} after it was timed"
         return row

@@ -9,9 +9,11 @@ import pandas as pd
 from reports.bucket_memory import bucket_memory_table
 from reports.choices import bucket_table, strategy_table
 from reports.communication import all_reduce_bars, all_reduce_table
+from reports.comparison import Comparison, compare
 from reports.load import Records
 from reports.phases import phase_table
 from reports.scaling import scaling_table
+from reports.sides import comparable_runs, of_run
 from reports.stats import with_estimates
 from reports.trust import trust_table
 from reports.verdict import best_table, largest_table
@@ -35,6 +37,8 @@ class Tables:
     trust: pd.DataFrame
     best: pd.DataFrame
     largest: pd.DataFrame
+    #: Of every file that was measured under several interpreters.
+    versions: list[Comparison]
 
 
 def compute(records: Records) -> Tables:
@@ -57,4 +61,8 @@ def compute(records: Records) -> Tables:
         trust=trust_table(cells, records.launches, records.ranks, records.files, waterfall),
         best=best_table(cells),
         largest=largest_table(scaling),
+        versions=[
+            compare(records, cells, waterfall, of_run(records, file))
+            for file in comparable_runs(records)
+        ],
     )

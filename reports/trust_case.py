@@ -33,13 +33,14 @@ FEWEST_STEPS = 12
 
 def of_case(cell: Row, launches: list[Row], ranks: list[Row], exposed: Row | None) -> list[Row]:
     """The checks of one case: check, verdict, value and sentence."""
-    steps = [launch["step_s"] or [] for launch in launches]
+    steps = [own for launch in launches for own in launch["child_step_s"] or []]
+    noun = "child" if any((launch["children"] or 1) > 1 for launch in launches) else "launch"
     found = [_slow_down(launches), _explained(ranks)]
     if cell["strategy"] == "ddp":
         found.append(_own_times(ranks, cell["world_size"]))
         if (cell["world_size"] or 0) > 1:
             found.append(_exposed(exposed))
-    return [*found, _correlation(steps), _drift(steps), _spread(cell)]
+    return [*found, _correlation(steps, noun), _drift(steps, noun), _spread(cell)]
 
 
 def _slow_down(launches: list[Row]) -> Row:
@@ -136,8 +137,8 @@ def _exposed(row: Row | None) -> Row:
     return judged(check, grade, row["exposed_difference_ratio"], said)
 
 
-def _correlation(steps_s: Sequence[Sequence[float]]) -> Row:
-    """The mean over launches: of few steps it is uncertain, and the largest would be chance."""
+def _correlation(steps_s: Sequence[Sequence[float]], noun: str) -> Row:
+    """The mean over processes: of few steps it is uncertain, and the largest would be chance."""
     value = mean(map(lag_1, steps_s))
     if value is None:
         return unknown("correlated steps", "Too few step times to say how correlated they are.")
@@ -145,7 +146,7 @@ def _correlation(steps_s: Sequence[Sequence[float]]) -> Row:
     sentence = f"The correlation of a step with the next is {value:.2f}".replace("-", "−")
     if grade != OK:
         worth = max(0.0, (1 - value) / (1 + value))
-        sentence += f": the steps of a launch are worth about {worth:.0%} of their number"
+        sentence += f": the steps of a {noun} are worth about {worth:.0%} of their number"
     return judged("correlated steps", grade, value, _spaced(sentence) + ".")
 
 
@@ -161,15 +162,15 @@ def lag_1(steps_s: Sequence[float]) -> float | None:
     return sum(a * b for a, b in itertools.pairwise(apart)) / variance
 
 
-def _drift(steps_s: Sequence[Sequence[float]]) -> Row:
-    """That of the launch which drifts most: one bad launch is in the case's number."""
+def _drift(steps_s: Sequence[Sequence[float]], noun: str) -> Row:
+    """That of the process which drifts most: one bad launch is in the case's number."""
     known = [value for value in map(drift_ratio, steps_s) if value is not None]
     if not known:
         return unknown("drift", "Too few step times to say whether they drift.")
     value = max(known, key=abs)
     grade = verdict(abs(value), LOOK_DRIFT, BAD_DRIFT)
     how = "slower" if value > 0 else "faster"
-    where = " in the launch that drifts most" if len(known) > 1 else ""
+    where = f" in the {noun} that drifts most" if len(known) > 1 else ""
     sentence = (
         f"The last third of the steps is {words.percent(abs(value))} {how} than the first{where}."
     )

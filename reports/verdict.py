@@ -18,17 +18,19 @@ BEST_COLUMNS = columns(
 
 
 def best_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """The case with the highest throughput for each file and model; ``BEST_COLUMNS``.
+    """The case with the highest throughput for each file, model and label; ``BEST_COLUMNS``.
 
     ``tied``: ids of the cases it cannot be told apart from; ``unknown``: how many cases have no
     interval to tell by. Cases in conflict or that failed a check are no candidates (``left_out``
     counts them).
     """
-    by_model: dict[tuple[str, str], list[Row]] = {}
-    for cell in rows(cells):
-        by_model.setdefault((cell["file"], words.model(cell)), []).append(cell)
+    by_file = groups(rows(cells), "file")
     found = []
-    for (file, name), own in by_model.items():
+    for file, name, own in (
+        (file, name, own)
+        for (file,), of_file in by_file.items()
+        for name, own in groups_of_model(of_file).items()
+    ):
         valued = [cell for cell in own if cell["throughput_samples_per_s"] is not None]
         sound = [cell for cell in valued if not cell["conflict"] and not cell["failed_checks"]]
         if not sound:
@@ -44,6 +46,14 @@ def best_table(cells: pd.DataFrame) -> pd.DataFrame:
     return frame(found, BEST_COLUMNS)
 
 
+def groups_of_model(cells: list[Row]) -> dict[str, list[Row]]:
+    """Cells by model and, where a file has several, by the label of the interpreter."""
+    found: dict[str, list[Row]] = {}
+    for cell in cells:
+        found.setdefault(words.model_and_label(cell), []).append(cell)
+    return found
+
+
 def _alike(ratio: Estimate) -> bool:
     return bool(ratio.includes_one) or ratio.value == 1.0
 
@@ -51,11 +61,11 @@ def _alike(ratio: Estimate) -> bool:
 def largest_table(scaling: pd.DataFrame) -> pd.DataFrame:
     """The rows of the scaling table that the verdict quotes.
 
-    For each file, model and kind: at the largest world size with a parallel case, the one with the
-    highest throughput among those with most of the two efficiencies.
+    For each file, model, label and kind: at the largest world size with a parallel case, the one
+    with the highest throughput among those with most of the two efficiencies.
     """
     found: list[Row] = []
-    for own in groups(rows(scaling), "file", "model", "kind").values():
+    for own in groups(rows(scaling), "file", "model", "torch", "kind").values():
         usable = [
             row
             for row in own

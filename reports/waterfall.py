@@ -62,7 +62,7 @@ COLUMNS = columns(
         + " begins_s exposed_by_profiler_s exposed_by_pass_s exposed_difference_ratio"
     ),
     boolean=" ".join(f"{name}_within_noise" for name in TERMS) + " exposed_agrees",
-    object="notes",
+    object="notes level_medians_s",
 )
 
 
@@ -71,6 +71,7 @@ def waterfall_table(
 ) -> pd.DataFrame:
     """One row per DDP cell on several ranks with a pass without communication; ``COLUMNS``.
 
+    ``level_medians_s``: for each level the launches' values, by launch.
     ``*_ratio``: the term over the measured step. ``begins``: the level the known terms start from.
     """
     of_launch, of_rank = groups(rows(launches), "cell"), groups(rows(ranks), "cell")
@@ -102,6 +103,7 @@ def _row(cell: Row, cells: list[Row], launches: list[Row], ranks: list[Row]) -> 
     for name, values in medians.items():
         estimate = step_time(values, [])
         row[f"{name}_s"] = estimate.value if estimate else None
+    row["level_medians_s"] = medians
     _add_terms(row, medians)
     reasons = {
         "single": single if isinstance(single, str) else None,

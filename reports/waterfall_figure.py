@@ -42,7 +42,7 @@ def waterfall(table: pd.DataFrame, name: str) -> str | None:
     with axes_in_page_style(0.9 + 0.19 * lines) as (figure, axes):
         heights, labels, y = [], [], 0.0
         for cell, own in zip(cells, bars, strict=True):
-            label = words.shortened(cell["id"], 64)
+            label = words.id_shortened(cell["id"])
             axes.text(0.005, y, label, va="center", transform=axes.get_yaxis_transform())
             for label, start, length, colour, said in own:
                 y += 1

@@ -139,14 +139,16 @@ def settings(row: Row) -> list[str]:
 
 def series(row: Row, kind: str) -> str:
     """What one line of a scaling figure holds: 'ddp, gloo, batch 32 per rank'."""
-    parts = [row["strategy"] or "strategy not stated"]
+    # Legends cut a long name at its end, and the label tells two lines apart.
+    parts = [f"torch={row['torch']}"] if row["torch"] else []
+    parts.append(row["strategy"] or "strategy not stated")
     if row["backend"] and row["strategy"] in (None, "ddp", "all_reduce"):
         parts.append(row["backend"])
     if kind == "strong":
         parts.append(f"global batch {row['global_batch_size'] or BLANK}")
     else:
         parts.append(f"batch {row['batch_size'] or BLANK} per rank")
-    return ", ".join(parts + settings(row))
+    return ", ".join(parts + settings(row | {"torch": None}))
 
 
 def case(row: Row) -> str:
@@ -159,6 +161,11 @@ def model(row: Row) -> str:
     if row["model"]:
         return str(row["model"])
     return f"group {row['group']}" if row["group"] else "model not stated"
+
+
+def model_and_label(row: Row) -> str:
+    """'resnet18', or 'resnet18 under old' where the interpreter has a label."""
+    return f"{model(row)} under {row['torch']}" if row["torch"] else model(row)
 
 
 def clean(text: str) -> str:
@@ -174,6 +181,25 @@ def printable(text: str) -> str:
 
 def shortened(words: str, longest: int = 60) -> str:
     return words if len(words) <= longest else words[: longest - 1] + "…"
+
+
+def id_shortened(id: str, longest: int = 64) -> str:
+    """With what is too long left out in the middle: an id ends with the interpreter's label."""
+    if len(id) <= longest:
+        return id
+    half = (longest - 1) // 2
+    return f"{id[: longest - 1 - half]}…{id[-half:]}"
+
+
+def some(names: list[str]) -> str:
+    """The first name, and how many others there are."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{names[0]} and {plural(len(names) - 1, 'other')}"
+
+
+def plural(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def joined(words: list[str], last: str = "and") -> str:

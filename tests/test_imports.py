@@ -48,6 +48,7 @@ NAMES = {"models.names", "models.sleep_options"}
 LIGHT = {"psutil", "scipy", "tomli", "pytest"}
 DATA = {"numpy", "pandas", "scipy", "seaborn", "matplotlib", "jinja2", "markupsafe", "typer"} | {
     "packaging",
+    "pytest_benchmark",
     "rich",
 }
 

@@ -297,7 +297,9 @@ def test_no_change_can_be_detected_by_too_few_launches() -> None:
     assert judge([few] * 7)[0].detectable is None
 
 
-@pytest.mark.parametrize(("cases", "expected"), [(0, 5), (1, 6), (2, 7), (8, 9), (20, 10)])
+@pytest.mark.parametrize(
+    ("cases", "expected"), [(0, 5), (1, 6), (2, 7), (8, 9), (20, 10), (10**5, 22)]
+)
 def test_pairs_needed(cases: int, expected: int) -> None:
     assert pairs_needed(cases) == expected
     if cases:
@@ -361,7 +363,7 @@ def inverse(value: float | None) -> float | None:
     return None if value is None else 1 / value
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(samples, max_size=4))
 def test_swapping_a_and_b_mirrors_the_judgement(cases: list[Samples]) -> None:
     swapped = judge([replace(one, a=one.b, b=one.a) for one in cases])
@@ -376,7 +378,7 @@ def test_swapping_a_and_b_mirrors_the_judgement(cases: list[Samples]) -> None:
         assert_alike(found, expected)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(samples, max_size=4), st.sampled_from([0.001, 0.37, 7, 1000]))
 def test_the_unit_does_not_matter(cases: list[Samples], factor: float) -> None:
     scaled = [
@@ -394,7 +396,7 @@ def test_the_unit_does_not_matter(cases: list[Samples], factor: float) -> None:
         assert_alike(found, expected)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(samples, max_size=4))
 def test_a_rate_is_a_time_mirrored(cases: list[Samples]) -> None:
     """Throughput is a constant over step time: the same launches, the same verdict."""
@@ -420,7 +422,7 @@ def test_a_rate_is_a_time_mirrored(cases: list[Samples]) -> None:
         assert_alike(found, expected)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(samples, min_size=1, max_size=6))
 def test_what_is_judged_beside_it_changes_only_the_correction(cases: list[Samples]) -> None:
     for alone, together in zip(map(only, cases), judge(cases), strict=True):

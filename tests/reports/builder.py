@@ -144,18 +144,74 @@ def launch(
     } | changes
 
 
+def child(median_s: float, **changes: Any) -> dict[str, Any]:
+    """One of a launch's children."""
+    return {
+        "median_step_s": median_s,
+        "steps": 21,
+        "first_step_s": median_s * 3,
+        "init_s": 0.05,
+        "peak_bytes": 400_000_000,
+        "started_unix_s": 1.79e9,
+    } | changes
+
+
+def several_children(
+    n: int, fields: dict[str, Any], medians_s: list[float], **changes: Any
+) -> dict[str, Any]:
+    """A launch of several children: its ranks are those of the first."""
+    made = launch(n, fields, [medians_s[0]], children=[child(one) for one in medians_s])
+    return made | {"median_step_s": statistics.median(medians_s)} | changes
+
+
 def entry(
     fields: dict[str, Any],
     step_s: float | list[float] = 0.1,
     *,
     launches: list[list[float]] | int = 3,
+    children: list[list[float]] | None = None,
+    confirmation: list[float] | None = None,
+    complete: bool = True,
     label: str | None = None,
     warnings: list[str] | None = None,
     launch_changes: dict[str, Any] | None = None,
     id: str | None = None,
 ) -> dict[str, Any]:
     """One benchmark. ``step_s``: the median of every launch, or one per launch; ``launches``: how
-    many, or the steps of each."""
+    many, or the steps of each; ``children``: by launch the medians of its children;
+    ``confirmation``: the medians of the launches of a second measurement."""
+    made = _entry(fields, step_s, launches, label, warnings, launch_changes, id)
+    result = made["extra_info"]["result"]
+    if children is not None:
+        runs = [[steps(median, seed=n) for median in own] for n, own in enumerate(children)]
+        result["launches"] = [
+            several_children(n, fields, own, **(launch_changes or {}))
+            for n, own in enumerate(children)
+        ]
+        result["launch_of_round"] = [n for n, own in enumerate(runs) for run in own for _ in run]
+        result["child_of_round"] = [i for own in runs for i, run in enumerate(own) for _ in run]
+        made["stats"]["data"] = [step for own in runs for run in own for step in run]
+    if confirmation is not None:
+        first = len(result["launches"])
+        result["confirmation"] = {
+            "launches": [
+                launch(first + n, fields, steps(median, seed=first + n), **(launch_changes or {}))
+                for n, median in enumerate(confirmation)
+            ],
+            "complete": complete,
+        }
+    return made
+
+
+def _entry(
+    fields: dict[str, Any],
+    step_s: float | list[float],
+    launches: list[list[float]] | int,
+    label: str | None,
+    warnings: list[str] | None,
+    launch_changes: dict[str, Any] | None,
+    id: str | None,
+) -> dict[str, Any]:
     the_case = Case.from_dict(fields)
     if isinstance(launches, int):
         medians = step_s if isinstance(step_s, list) else [step_s] * launches
@@ -250,6 +306,93 @@ def document(entries: list[dict[str, Any]], **own: Any) -> dict[str, Any]:
         }
         | own,
     }
+
+
+#: Of one interpreter, as bench.worker.probe tells them.
+FACTS = {
+    "python": "3.11.7",
+    "executable": "/venvs/old/bin/python",
+    "torch": "2.9.1+cpu",
+    "torchvision": "0.24.1+cpu",
+    "cuda": None,
+    "hip": None,
+    "nccl": None,
+    "backends": ["gloo"],
+    "gpus": [],
+    "driver": None,
+    "cpu_capability": "AVX2",
+    "blas": "mkl 2024.2",
+    "openmp": "OpenMP 201511",
+    "compiler": "GCC 11.2",
+}
+NEWER = {
+    "executable": "/venvs/new/bin/python",
+    "torch": "2.14.1+cpu",
+    "torchvision": "0.29.1+cpu",
+    "blas": "mkl 2025.1",
+}
+
+
+def under(torch: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """The case's fields under the interpreter of that label."""
+    return fields | {"torch": torch}
+
+
+def launch_times(
+    median_s: float, launches: int, *, seed: int, noise: float = 0.01, drift: float = 0.03
+) -> tuple[list[float], list[float]]:
+    """Step times of two labels by launch: what a launch does to both (``drift``) is in both."""
+    drawn = random.Random(f"{median_s} {seed}")
+    pairs = []
+    for _ in range(launches):
+        shared = median_s * (1 + drawn.uniform(-drift, drift))
+        a, b = (shared * (1 + drawn.uniform(-noise, noise)) for _ in range(2))
+        pairs.append((a, b))
+    return [a for a, _ in pairs], [b for _, b in pairs]
+
+
+def versions(
+    entries: list[dict[str, Any]],
+    *,
+    interpreters: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    **own: Any,
+) -> dict[str, Any]:
+    """A file of one run that drove the interpreters "old" and "new"."""
+    made = document(entries, **own)
+    made["lockstep"]["interpreters"] = interpreters or {"old": FACTS, "new": FACTS | NEWER}
+    made["lockstep"]["settings"] |= {"launches": 12, "children": 1, "order_seed": 7}
+    made["lockstep"]["settings"] |= {"confirm": True} | (settings or {})
+    return made
+
+
+def both(
+    fields: dict[str, Any],
+    median_s: float,
+    change: float = 1.0,
+    *,
+    launches: int = 12,
+    seed: int = 0,
+    confirmed: float | None = None,
+    **changes: Any,
+) -> list[dict[str, Any]]:
+    """A case under "old" and under "new", the step of new times ``change``; with ``confirmed`` a
+    second measurement of as many launches, in which new takes so much longer."""
+    a, b = launch_times(median_s, launches, seed=seed)
+    again: tuple[list[float] | None, list[float] | None] = (None, None)
+    if confirmed is not None:
+        first, second = launch_times(median_s, launches, seed=seed + 1000)
+        again = (first, [value * confirmed for value in second])
+    return [
+        entry(under("old", fields), a, launches=launches, confirmation=again[0], **changes),
+        entry(
+            under("new", fields),
+            [value * change for value in b],
+            launches=launches,
+            confirmation=again[1],
+            **changes,
+        ),
+    ]
 
 
 def sweep() -> dict[str, Any]:

@@ -17,7 +17,17 @@ from reports.history_store import read_store
 from reports.load import load
 from reports.page import render
 from reports.tables import compute
-from tests.reports.builder import sweep
+from tests.reports.builder import (
+    FACTS,
+    NEWER,
+    both,
+    case,
+    entry,
+    outcome,
+    sweep,
+    under,
+    versions,
+)
 
 HOSTILE = (
     "<script>window.pwned=1</script>",
@@ -54,9 +64,16 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A plain sweep and one with hostile names: the page of one file, and the history of seven."""
+    """A plain sweep, one of two interpreters and those with hostile names, as pages; and the
+    history of seven."""
     made = {}
-    for name, document in (("plain", sweep()), ("hostile", hostile(sweep()))):
+    documents = {
+        "plain": sweep(),
+        "hostile": hostile(sweep()),
+        "versions": two_interpreters("new"),
+        "hostile versions": two_interpreters(HOSTILE[0], hostile_facts=True),
+    }
+    for name, document in documents.items():
         folder = tmp_path_factory.mktemp(name)
         (folder / "run.json").write_text(json.dumps(document))
         made[name] = folder / "page.html"
@@ -84,27 +101,53 @@ def later(document: dict[str, Any], n: int) -> dict[str, Any]:
     return document
 
 
+def two_interpreters(new: str, hostile_facts: bool = False) -> dict[str, Any]:
+    """A slower case, confirmed; one that is not; one that failed under the second interpreter."""
+    slower = case(strategy="ddp", world_size=2, bucket_cap_mb=25, gradient_as_bucket_view=True)
+    entries = both(slower, 0.1, 1.08, confirmed=1.08) + both(case(strategy="single"), 0.1, 1.0)
+    broken = case(strategy="ddp", world_size=4)
+    entries.append(entry(under("old", broken), 0.1, launches=12))
+    facts = dict(FACTS | NEWER)
+    reason = "ran out of memory"
+    if hostile_facts:
+        facts |= {name: HOSTILE[n] for n, name in enumerate(("torch", "python", "blas", "openmp"))}
+        facts[HOSTILE[1]] = list(HOSTILE)
+        reason = HOSTILE[4]
+    for each in entries:
+        if each["extra_info"]["case"]["torch"] == "new":
+            each["extra_info"]["case"]["torch"] = new
+    ended = [outcome(each["extra_info"]["case"]) for each in entries]
+    ended.append(outcome(under(new, broken), "crashed", reason=reason, rerun=HOSTILE[0]))
+    return versions(entries, outcomes=ended, interpreters={"old": FACTS, new: facts})
+
+
 def hostile(document: dict[str, Any]) -> dict[str, Any]:
     """Every place of the file that is a name, a reason or a version, with something active."""
     document = copy.deepcopy(document)
-    for n, entry in enumerate(document["benchmarks"]):
+    for n, one in enumerate(document["benchmarks"]):
         text = HOSTILE[n % len(HOSTILE)]
-        entry["name"] = entry["group"] = entry["extra_info"]["id"] = text
-        entry["extra_info"]["case"]["model"] = text
-        entry["extra_info"]["result"]["warnings"] = [text]
-        for launch in entry["extra_info"]["result"]["launches"]:
+        one["name"] = one["group"] = one["extra_info"]["id"] = text
+        one["extra_info"]["case"]["model"] = text
+        one["extra_info"]["result"]["warnings"] = [text]
+        for launch in one["extra_info"]["result"]["launches"]:
             for rank in launch["ranks"]:
                 rank["host"] = rank["software"]["torch"] = text
     own = document["lockstep"]
     own["machine"] = own["machine"] | {"host": HOSTILE[0], "cpu": HOSTILE[1]}
     own["settings"]["command"] = HOSTILE[2]
     own["warnings"] = list(HOSTILE)
-    for n, outcome in enumerate(own["outcomes"]):
-        outcome["reason"] = outcome["rerun"] = outcome["id"] = HOSTILE[n % len(HOSTILE)]
+    for n, ended in enumerate(own["outcomes"]):
+        ended["reason"] = ended["rerun"] = ended["id"] = HOSTILE[n % len(HOSTILE)]
     return document
 
 
-@pytest.mark.parametrize("names", ["plain", "hostile", "plain history", "hostile history"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        *("plain", "hostile", "versions", "hostile versions"),
+        *("plain history", "hostile history"),
+    ],
+)
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_quiet_and_fits(
@@ -169,4 +212,23 @@ def test_what_a_history_says(browser: Any, pages: dict[str, Path]) -> None:
     assert len(figures) >= 8
     for figure in figures:
         assert "results" in figure.query_selector("desc").text_content()
+    page.close()
+
+
+def test_the_section_of_versions(browser: Any, pages: dict[str, Path]) -> None:
+    page = browser.new_page()
+    page.goto(pages["versions"].as_uri())
+    section = page.query_selector("#versions")
+    text = section.inner_text()
+    assert "Slower in step time: ddp-resnet18-w2-cap25-view" in text
+    assert "slower, confirmed" in text
+    assert "ddp-resnet18-w4, failed: crashed under new (ran out of memory)" in text
+    assert "mkl 2024.2" in text
+    assert "Where the time of ddp-resnet18-w2-cap25-view went" in text
+    titles = [node.inner_text() for node in page.query_selector_all("h2")]
+    assert titles.index("Versions") == titles.index("All cases") - 1
+    # The gate's table stands open; other metrics are folded.
+    assert len([one for one in section.query_selector_all("table") if one.is_visible()]) == 2
+    page.goto(pages["plain"].as_uri())
+    assert page.query_selector("#versions") is None
     page.close()

@@ -1,0 +1,43 @@
+"""What the commands of ``python -m reports`` share: bad input is one line and exit status 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from reports import words
+
+BAD_INPUT = 2
+STANDARD_OUTPUT = Path("-")
+
+
+def write(path: Path, text: str, option: str) -> None:
+    """Raises the exit for a path that cannot be written; ``option`` is what chooses another."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise cannot_write(path, error, option) from None
+
+
+def write_or_print(path: Path, text: str, option: str) -> None:
+    """The same, where ``-`` is standard output."""
+    if path == STANDARD_OUTPUT:
+        typer.echo(text, nl=False)
+    else:
+        write(path, text, option)
+
+
+def cannot_write(path: Path, error: OSError, option: str) -> typer.Exit:
+    return bad_input(
+        f"{path}: cannot be written ({error.strerror or error}); choose another with {option}"
+    )
+
+
+def note(sentence: str) -> None:
+    typer.echo(words.printable(f"note: {sentence}"), err=True)
+
+
+def bad_input(sentence: str) -> typer.Exit:
+    typer.echo(words.printable(f"error: {' '.join(sentence.split())}"), err=True)
+    return typer.Exit(BAD_INPUT)
