@@ -8,7 +8,7 @@ import json
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
-    """All launches but the last run before the first item; the items are the last one.
+    """All launches but the last run before the first item; the items are the last one. Where
+    interpreters are compared all launches do, and the confirmation of what looks slower.
 
     After a Ctrl-C the items still run, to hand over what has been measured, and measure nothing.
     """
@@ -124,12 +125,18 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
     if not cases:
         return (yield)
 
-    def report(case: Case, launch: int, answer: LaunchResult | Failure) -> None:
-        _say(config, launch_line(case, launch, prepared.settings.launches, answer))
+    say = functools.partial(_say, config)
 
-    sweep = prepared.open(cases, report, functools.partial(_say, config))
+    def report(
+        block: Sequence[Case], launch: int, answers: Mapping[str, LaunchResult | Failure]
+    ) -> None:
+        left = sweep.seconds_left()
+        say(launch_line(block, launch, prepared.settings.launches, answers, left))
+
+    sweep = prepared.open(cases, report, say)
     with sweep.interrupt.listening():
-        sweep.earlier_launches()
+        sweep.before_items()
+        prepared.confirm(say)
         result = yield
     if sweep.interrupt.asked:
         raise KeyboardInterrupt("the sweep was interrupted; --resume goes on with it")
@@ -160,13 +167,13 @@ def measure(
             benchmark.pedantic(lambda: None)
             _say(pytestconfig, f"{case.id:<44}  one step ran; nothing measured", request.node)
             return
-        warnings = case_warnings(case, answer, session.facts.cores)
+        warnings = case_warnings(case, answer, session.cores)
         if len(answer) < session.settings.launches:
             warnings.append(
                 f"only {len(answer)} of {session.settings.launches} launches: the sweep was "
                 "interrupted"
             )
-        benchmark.extra_info.update(extra_info(case, answer, warnings))
+        benchmark.extra_info.update(extra_info(case, answer, warnings, session.confirmation(case)))
         replay(benchmark, request.node.stash[TIMER], answer)
         line = case_line(case, answer, session.alone(case), session.sweep.seconds_left())
         _say(pytestconfig, line, request.node)
@@ -312,6 +319,8 @@ def _rerun(item: pytest.Item, config: pytest.Config) -> str:
     words = ["pytest", item.nodeid, "--matrix", settings.matrix]
     for axis in settings.axes:
         words += ["--axis", axis]
+    for label, python in settings.pythons.items():
+        words += ["--torch", f"{label}={python}"] if label else []
     usual = Settings()
     for name in ("master_addr", "master_port", "data_root"):
         if getattr(settings, name) != getattr(usual, name):

@@ -1,4 +1,8 @@
-"""Run a case on ranks of its interpreter, launcher and launch, and gather what they send."""
+"""Run a case on ranks of its interpreter, launcher and launch, and gather what they send.
+
+The ranks of several interpreters are alive side by side, so that a case can go from one to the
+other and back; those that wait are blocked.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import re
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,39 +37,43 @@ class Controller:
         self._pythons = pythons
         self._threads = threads
         self._folder = folder
-        self._group: Group | None = None
-        self._key: tuple[str, str, int] | None = None
+        #: By interpreter, with the launcher and the launch the ranks belong to.
+        self._groups: dict[str, tuple[tuple[str, int], Group]] = {}
         self._limits = Limits(
             settings.case_limit_s,
             settings.min_steps,
             settings.warm_up_steps,
-            settings.max_seconds_per_launch,
+            settings.max_seconds_per_child,
         )
         #: By interpreter and launcher: why the last launches failed, one after another.
         self._failed_launches: dict[tuple[str, str], list[str]] = {}
         #: Strangers' connections that were turned away, by reason.
         self.dropped: Counter[str] = Counter()
 
-    def run(self, case: Case, launch: int, world_size: int) -> LaunchResult | Failure:
-        """Measure one case. ``world_size``: ranks to start, if new ranks are needed."""
+    def run(
+        self, case: Case, launch: int, world_size: int, child: int = 0
+    ) -> LaunchResult | Failure:
+        """Measure one case in a child of every rank; ``child``: the how many-th of the launch, of
+        which only the first goes through all passes. ``world_size``: ranks to start, if new ranks
+        are needed."""
         started_unix_s = time.time()
         try:
             group = self._group_for(case, launch, max(world_size, case.processes))
         except LaunchError as error:
-            return Failure(phase="launch", message=str(error), type="LaunchError")
+            return _no_launch(error)
         try:
             # A child that was killed with its rank may still be writing when this is removed.
             with tempfile.TemporaryDirectory(
                 prefix="case-", dir=self._folder, ignore_cleanup_errors=True
             ) as folder:
-                answer = group.run(self._job(case, launch, folder), self._limits)
+                answer = group.run(self._job(case, launch, child, folder), self._limits)
         except OSError as error:
             return Failure(phase="launch", message=f"the sweep's own folder: {error}")
         except BaseException:  # interrupted in the middle of a case: these ranks are of no use
             self.stop()
             raise
         if group.broken or self._settings.isolation == "launch":
-            self.stop()
+            self._stop(case.torch)
         if isinstance(answer, Failure):
             return answer
         try:
@@ -76,46 +85,59 @@ class Controller:
                 type=type(error).__name__,
             )
 
+    def ready(self, cases: Sequence[Case], launch: int, world_size: int) -> dict[str, Failure]:
+        """Start the ranks of all these cases before the first is measured, so that none of them
+        starts beside another's measurement. By id, the cases whose ranks cannot be started."""
+        failed: dict[str, Failure] = {}
+        for case in cases:
+            try:
+                self._group_for(case, launch, max(world_size, case.processes))
+            except LaunchError as error:
+                failed[case.id] = _no_launch(error)
+        return failed
+
     def stop(self) -> None:
-        group, self._group, self._key = self._group, None, None
-        if group is not None:
-            self.dropped += group.dropped
-            group.stop()
+        for label in list(self._groups):
+            self._stop(label)
+
+    def _stop(self, label: str) -> None:
+        _, group = self._groups.pop(label)
+        self.dropped += group.dropped
+        group.stop()
 
     def _group_for(self, case: Case, launch: int, world_size: int) -> Group:
-        key = (case.torch, case.launcher, launch)
-        if self._group is not None and (
-            key != self._key
-            or self._group.world_size < case.processes
-            or self._group.problem() is not None  # lost while idle: no fault of the next case
-        ):
-            self.stop()
-        failed = self._failed_launches.get(key[:2], [])
+        label, key = case.torch, (case.launcher, launch)
+        if label in self._groups:
+            of, group = self._groups[label]
+            # Ranks that are lost while they are idle are no fault of the next case.
+            if of == key and group.world_size >= case.processes and group.problem() is None:
+                return group
+            self._stop(label)
+        failed = self._failed_launches.setdefault((label, case.launcher), [])
         if len(failed) >= _MOST_FAILED_LAUNCHES:
             raise LaunchError(f"not tried again after {len(failed)} launches failed: {failed[-1]}")
-        if self._group is None:
 
-            def start(world_size: int, address: tuple[str, int], token: str) -> Launched:
-                return start_ranks(
-                    self._pythons[case.torch],
-                    case.launcher,
-                    world_size,
-                    address,
-                    token,
-                    self._threads,
-                    self._folder / "ranks.log",
-                )
+        def start(world_size: int, address: tuple[str, int], token: str) -> Launched:
+            return start_ranks(
+                self._pythons[label],
+                case.launcher,
+                world_size,
+                address,
+                token,
+                self._threads,
+                self._folder / "ranks.log",
+            )
 
-            try:
-                self._group = Group(start, world_size, self._settings.launch_timeout_s)
-            except LaunchError as error:
-                self._failed_launches.setdefault(key[:2], []).append(str(error))
-                raise
-            self._failed_launches.pop(key[:2], None)
-            self._key = key
-        return self._group
+        try:
+            group = Group(start, world_size, self._settings.launch_timeout_s)
+        except LaunchError as error:
+            failed.append(str(error))
+            raise
+        failed.clear()
+        self._groups[label] = key, group
+        return group
 
-    def _job(self, case: Case, launch: int, folder: str) -> dict[str, Any]:
+    def _job(self, case: Case, launch: int, child: int, folder: str) -> dict[str, Any]:
         settings = self._settings
         return {
             "case": case.to_dict(),
@@ -124,9 +146,9 @@ class Controller:
             "min_steps": settings.min_steps,
             "warm_up_steps": settings.warm_up_steps,
             "precision": settings.precision,
-            "max_seconds": settings.max_seconds_per_launch,
+            "max_seconds": settings.max_seconds_per_child,
             "profiled_steps": settings.profiled_steps,
-            "passes": list(settings.passes),
+            "passes": list(settings.passes) if child == 0 else ["timed"],
             # torch's own limit only takes over where nobody is left to watch ours.
             "timeout_s": settings.case_limit_s + 60,
             "data_root": settings.data_root,
@@ -134,7 +156,7 @@ class Controller:
             "host": settings.master_addr,
             "port": settings.master_port or None,
             "folder": folder,
-            "save_trace": self._trace_name(case, launch),
+            "save_trace": self._trace_name(case, launch) if child == 0 else None,
         }
 
     def _trace_name(self, case: Case, launch: int) -> str | None:
@@ -160,6 +182,10 @@ class Controller:
             outlines, same_clock=len({record["host"] for record in records}) == 1
         )
         return result
+
+
+def _no_launch(error: LaunchError) -> Failure:
+    return Failure(phase="launch", message=str(error), type="LaunchError")
 
 
 def _across_ranks(outlines: list[dict[str, Any] | None], same_clock: bool) -> dict[str, Any] | None:

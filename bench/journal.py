@@ -33,8 +33,9 @@ _MAY_DIFFER = {
     "settings.largest_world_size",
     "settings.case_timeout_s",
     "settings.launch_timeout_s",
+    "settings.confirm",
 }
-_SOFTWARE = ("python", "torch", "torchvision", "cuda", "hip", "nccl")
+_SOFTWARE = ("python", "torch", "torchvision", "cuda", "hip", "nccl", "blas")
 
 
 class Journal:

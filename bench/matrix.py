@@ -27,7 +27,6 @@ FOLDER = Path(__file__).parent / "matrices"
 BENCHMARKS = ("scaling", "buckets")
 #: The order in which axes are nested, outermost first: new ranks are started as rarely as can be.
 _ORDER = (
-    "torch",
     "launcher",
     "model",
     "device",
@@ -42,6 +41,7 @@ _ORDER = (
     *DDP_FIELDS,
     "threads",
     "seed",
+    "torch",
 )
 Axes = dict[str, list[Any]]
 
@@ -52,7 +52,7 @@ class MatrixError(ValueError):
 
 @dataclass(frozen=True)
 class Facts:
-    """What an interpreter has, from its probe (see bench/worker/probe.py), and the cores."""
+    """What an interpreter has (see bench/interpreters.py), and the cores."""
 
     cores: int
     gpus: int = 0

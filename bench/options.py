@@ -20,6 +20,37 @@ def add_options(parser: pytest.Parser) -> None:
         help="replace the values of an axis (a field of a case); repeatable",
     )
     add("--launches", type=int, default=defaults.launches, help="times the whole matrix is run")
+    add(
+        "--torch",
+        action="append",
+        default=[],
+        metavar="LABEL=PYTHON",
+        help="an interpreter to measure (or the folder of its virtual environment); several are "
+        "measured side by side, child by child, and compared with the first "
+        "(default: the one pytest runs under)",
+    )
+    add(
+        "--children",
+        type=int,
+        default=None,
+        metavar="N",
+        help="processes forked for a case in each launch, one after another; the launch's value is "
+        "their median (default: 3 where interpreters are compared, else 1)",
+    )
+    add(
+        "--order-seed",
+        type=int,
+        default=defaults.order_seed,
+        metavar="N",
+        help="of the random order in which interpreters take turns within a case",
+    )
+    add(
+        "--no-confirm",
+        action="store_false",
+        default=defaults.confirm,
+        dest="confirm",
+        help="do not measure cases that look slower once more with fresh pairs",
+    )
     add("--min-steps", type=int, default=defaults.min_steps, help="timed steps a launch, at least")
     add("--warm-up-steps", type=int, default=defaults.warm_up_steps, help="steps before them")
     add(

@@ -48,25 +48,46 @@ def _already_measured() -> None:
 
 
 def extra_info(
-    case: Case, launches: Sequence[LaunchResult], warnings: Sequence[str]
+    case: Case,
+    launches: Sequence[LaunchResult],
+    warnings: Sequence[str],
+    confirmation: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The record of a case: the whole of what its launches gave."""
+    """The record of a case: the whole of what its launches gave.
+
+    ``confirmation``: see ``confirmed``; None where the case was not measured once more.
+    """
     times = [time for launch in launches for time in launch.step_s]
     throughput = case.global_batch_size / statistics.median(times)
     per_rank = throughput / case.world_size
-    return {
-        "id": case.id,
-        "case": case.to_dict(),
-        "result": {
-            "global_batch_size": case.global_batch_size,
-            "throughput_samples_per_s": throughput,
-            "throughput_per_rank_samples_per_s": per_rank,
-            "launch_of_round": [launch.launch for launch in launches for _ in launch.step_s],
-            "label": launches[0].fields.get("label"),
-            "warnings": list(warnings),
-            "launches": [launch.fields for launch in launches],
-        },
+    result = {
+        "global_batch_size": case.global_batch_size,
+        "throughput_samples_per_s": throughput,
+        "throughput_per_rank_samples_per_s": per_rank,
+        "launch_of_round": [launch.launch for launch in launches for _ in launch.step_s],
+        "label": launches[0].fields.get("label"),
+        "warnings": list(warnings),
+        "launches": [launch.fields for launch in launches],
     }
+    children = [_child_of_step(launch) for launch in launches]
+    if any(1 in of_launch for of_launch in children):
+        result["child_of_round"] = [child for of_launch in children for child in of_launch]
+    if confirmation is not None:
+        result["confirmation"] = confirmation
+    return {"id": case.id, "case": case.to_dict(), "result": result}
+
+
+def confirmed(launches: Sequence[LaunchResult], wanted: int) -> dict[str, Any]:
+    """The record of a case's confirmation: fresh launches, of which ``wanted`` were asked for."""
+    return {
+        "launches": [launch.fields for launch in launches],
+        "complete": len(launches) == wanted,
+    }
+
+
+def _child_of_step(launch: LaunchResult) -> list[int]:
+    children = launch.fields.get("children") or [{"steps": len(launch.step_s)}]
+    return [n for n, child in enumerate(children) for _ in range(child["steps"])]
 
 
 def case_warnings(case: Case, launches: Sequence[LaunchResult], cores: int) -> list[str]:

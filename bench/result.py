@@ -132,7 +132,58 @@ def gather(launch: int, started_unix_s: float, ranks: Sequence[dict[str, Any]]) 
             "median_step_s": statistics.median(slowest),
             "steps": len(slowest),
             "slowest_rank": slowest_rank(step_s_of_ranks) if keep else None,
+            "children": [_child(started_unix_s, slowest, ranks)],
             **shared,
             "ranks": list(ranks),
         },
     )
+
+
+def _child(
+    started_unix_s: float, step_s: Sequence[float], ranks: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """What is known of every child of a launch, each the maximum over ranks; None where not every
+    rank has said it."""
+
+    def most(*path: str) -> float | None:
+        found = [_inside(rank, *path) for rank in ranks]
+        known = [value for value in found if value is not None]
+        return max(known) if len(known) == len(found) else None
+
+    return {
+        "started_unix_s": started_unix_s,
+        "median_step_s": statistics.median(step_s),
+        "steps": len(step_s),
+        "first_step_s": most("first_step_s"),
+        "init_s": most("lifecycle", "init_s"),
+        "peak_bytes": most("memory", "peak_bytes"),
+    }
+
+
+def _inside(record: Any, *path: str) -> float | None:
+    for name in path:
+        record = (record or {}).get(name)
+    return None if record is None else float(record)
+
+
+def of_children(children: Sequence[LaunchResult]) -> LaunchResult:
+    """One case in one launch, measured in several children one after another.
+
+    The launch's value is the median over children of their median steps. Everything that only one
+    child can tell (ranks, phases, communication, memory) is the first one's, which alone runs all
+    passes; ``step_s`` holds the steps of all, in the order in which they ran.
+    """
+    first = children[0]
+    if len(children) == 1:
+        return first
+    reached = [_inside(child.fields, "precision_reached") for child in children]
+    known = [value for value in reached if value is not None]
+    fields = {
+        **first.fields,
+        "median_step_s": statistics.median(child.fields["median_step_s"] for child in children),
+        "steps": sum(len(child.step_s) for child in children),
+        "children": [about for child in children for about in child.fields["children"]],
+        "precision_reached": max(known) if len(known) == len(reached) else None,
+        "reached_precision": all(child.fields.get("reached_precision") for child in children),
+    }
+    return LaunchResult(first.launch, tuple(s for child in children for s in child.step_s), fields)

@@ -12,15 +12,15 @@ from typing import Any
 
 import psutil
 
-from bench import journal, machine, matrix
+from bench import interpreters, journal, machine, matrix, regression
 from bench.case import Case
 from bench.controller import Controller
 from bench.journal import Journal, Recorded
-from bench.launch import LaunchError, probe
-from bench.matrix import Facts, MatrixError
+from bench.matrix import Facts
+from bench.record import confirmed
 from bench.result import SCHEMA, VERSION, Failure, LaunchResult
 from bench.settings import Settings
-from bench.sweep import Report, Sweep
+from bench.sweep import Report, Sweep, whole_blocks_only
 from bench.terminal import throughput
 from models.names import is_file, is_module
 
@@ -35,8 +35,10 @@ class Session:
     settings: Settings
     command: str
     interpreters: dict[str, dict[str, Any]]
-    facts: Facts
+    facts: dict[str, Facts]
     cells: dict[str, list[Case]]
+    cores: int
+    gpus: int
     threads_per_rank: int
     machine: dict[str, Any]
     before: dict[str, Any]
@@ -52,7 +54,7 @@ class Session:
 
     @classmethod
     def prepare(cls, settings: Settings, command: str) -> Session:
-        """Ask the interpreter what it has and lay out the cells.
+        """Ask the interpreters what they have and lay out the cells.
 
         Raises ValueError, in one line, for options that are refused.
         """
@@ -65,41 +67,38 @@ class Session:
             for model in table.get("model", [])
         ]
         own = sorted({model for model in named if is_file(str(model)) or is_module(str(model))})
-        try:
-            found = probe(settings.python, own)
-        except LaunchError as error:
-            raise MatrixError(str(error)) from None
-        if found["torch"] is None:
-            raise MatrixError(f"{settings.python}: {found['problem']}; install torch for it")
-        for name, about in found["models"].items():
-            if about["problem"]:
-                raise MatrixError(f"{about['problem']} (model {name})")
-        facts = Facts(
-            cores=machine.usable_cores(),
-            gpus=len(found["gpus"]),
-            backends=tuple(found["backends"]),
-            torchvision=found["torchvision"] is not None,
-            ddp_kw={name: about["ddp_kw"] for name, about in found["models"].items()},
-        )
-        cells = matrix.cases(groups, axes, facts)
+        found = interpreters.ask(settings.pythons, own)
+        cores = machine.usable_cores()
+        of_label = interpreters.facts(found, cores)
+        cells = interpreters.lay_out(groups, axes, of_label)
         runnable = [
-            case for group in cells.values() for case in group if not matrix.why_not(case, facts)
+            case
+            for group in cells.values()
+            for case in group
+            if not matrix.why_not(case, of_label[case.torch])
         ]
-        described = {"gpus": found["gpus"], "driver": found["driver"]}
+        # GPUs and driver are the machine's; a build that cannot use them does not see them.
+        most = max(found.values(), key=lambda about: len(about["gpus"]))
         return cls(
             settings=settings,
             command=command,
-            interpreters={"": found},
-            facts=facts,
+            interpreters=found,
+            facts=of_label,
             cells=cells,
-            threads_per_rank=matrix.threads_per_rank(runnable, facts.cores),
-            machine=machine.describe() | described,
+            cores=cores,
+            gpus=len(most["gpus"]),
+            threads_per_rank=matrix.threads_per_rank(runnable, cores),
+            machine=machine.describe() | {"gpus": most["gpus"], "driver": most["driver"]},
             before=machine.state(),
-            definitions={name: about["sha256"] for name, about in found["models"].items()},
+            definitions={
+                name: model["sha256"]
+                for about in found.values()
+                for name, model in about["models"].items()
+            },
         )
 
     def why_not(self, case: Case) -> str | None:
-        return matrix.why_not(case, self.facts)
+        return matrix.why_not(case, self.facts[case.torch])
 
     def claim(self) -> None:
         """Find out before anything is measured whether results can be written, and read what an
@@ -137,17 +136,16 @@ class Session:
             kept.begin(self._header())
         else:
             found, warnings = journal.usable(self.recorded, cases, self.definitions)
+            whole_blocks_only(found, cases)
             self.notes += [*self.recorded.warnings, *warnings]
             kept.go_on(self._header())
             self.notes.append(
                 f"{sum(map(len, found.values()))} launches of {len(found)} cells were taken from "
                 f"{self.settings.journal_path}"
             )
-        for note in self.notes:
-            say(note)
         controller = Controller(
             self.settings,
-            {label: found["executable"] for label, found in self.interpreters.items()},
+            dict(self.settings.pythons),
             self.threads_per_rank,
             Path(self._folder.name),
         )
@@ -158,10 +156,41 @@ class Session:
             self.settings.launches,
             cases,
             report,
+            children=self.settings.children_per_launch,
+            order_seed=self.settings.order_seed,
             answers={case_id: dict(answers) for case_id, answers in found.items()},
             definitions=self.definitions,
         )
+        few = regression.too_few(self.settings.launches, len(regression.pairs_of(self.sweep)))
+        self.notes += [few] if few else []
+        for note in self.notes:
+            say(note)
         return self.sweep
+
+    def confirm(self, say: Callable[[str], None]) -> None:
+        """Say how the interpreters compare; measure what looks slower once more."""
+        sweep = self.sweep
+        if sweep is None or not sweep.comparing or sweep.interrupt.asked:
+            return
+        compared = regression.compare(sweep)
+        flagged = regression.flagged(compared)
+        say(regression.heading(compared))
+        for each in compared:
+            say(f"  {regression.line(each)}")
+        if not flagged or not self.settings.confirm:
+            return
+        say(f"{len(flagged)} look slower: measured once more, in {sweep.launches} fresh pairs")
+        ids = {each.base.id for each in flagged}
+        sweep.confirm(block for block in sweep.blocks if block[0].id in ids)
+        for each in regression.confirm(sweep, flagged):
+            say(f"  {regression.line(each)}, on the fresh pairs alone")
+
+    def confirmation(self, case: Case) -> dict[str, Any] | None:
+        """The record of the case's confirmation; None where it was not measured once more."""
+        sweep = self.sweep
+        if sweep is None or not any(case in block for block in sweep.confirming):
+            return None
+        return confirmed(sweep.confirmation(case), sweep.launches)
 
     def finish(self, say: Callable[[str], None]) -> bool:
         """The last chance for lines the disk refused; whether the journal holds everything."""
@@ -234,7 +263,7 @@ class Session:
                 *machine.warnings(
                     self.machine,
                     self.before,
-                    gpus=self.facts.gpus,
+                    gpus=self.gpus,
                     launches=self.settings.launches,
                     largest_world_size=largest,
                     threads_per_rank=self.threads_per_rank,
@@ -269,6 +298,9 @@ class Session:
             "matrix": settings.matrix,
             "axes": list(settings.axes),
             "launches": settings.launches,
+            "children": settings.children_per_launch,
+            "order_seed": settings.order_seed,
+            "confirm": settings.confirm,
             "min_steps": settings.min_steps,
             "warm_up_steps": settings.warm_up_steps,
             "precision": settings.precision,

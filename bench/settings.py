@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from bench import interpreters
 
 ALL_PASSES = ("timed", "check", "profiled", "no_communication", "checkpoint")
 
@@ -18,6 +21,10 @@ class Settings:
     matrix: str = "quick"
     axes: tuple[str, ...] = ()
     launches: int = 3
+    #: Forked children per launch and case; None is one, or three where interpreters are compared.
+    children: int | None = None
+    order_seed: int = 0
+    confirm: bool = True
     min_steps: int = 20
     warm_up_steps: int = 10
     precision: float = 0.02
@@ -33,7 +40,8 @@ class Settings:
     save_traces: bool = False
     data_root: str | None = None
     download: bool = False
-    python: str = ""
+    #: By label: an empty one where the only interpreter is pytest's own.
+    pythons: Mapping[str, str] = field(default_factory=dict)
     json_path: Path | None = None
 
     @classmethod
@@ -51,6 +59,9 @@ class Settings:
             matrix=option("--matrix"),
             axes=tuple(option("--axis")),
             launches=option("--launches"),
+            children=option("--children"),
+            order_seed=option("--order-seed"),
+            confirm=option("confirm"),
             min_steps=option("--min-steps"),
             warm_up_steps=option("--warm-up-steps"),
             precision=option("--precision"),
@@ -65,11 +76,12 @@ class Settings:
             save_traces=option("--save-traces"),
             data_root=option("--data-root"),
             download=option("--download"),
-            python=python,
+            pythons=interpreters.parse(option("--torch")) or {"": python},
             json_path=Path(json_file) if json_file else None,
         )
-        for name in ("launches", "min_steps", "warm_up_steps"):
-            if getattr(settings, name) < 1:
+        for name in ("launches", "children", "min_steps", "warm_up_steps"):
+            value = getattr(settings, name)
+            if value is not None and value < 1:
                 raise ValueError(f"--{name.replace('_', '-')} must be at least 1")
         for name in ("precision", "max_seconds", "case_timeout_s", "launch_timeout_s"):
             value = getattr(settings, name)
@@ -77,11 +89,11 @@ class Settings:
                 raise ValueError(
                     f"--{name.removesuffix('_s').replace('_', '-')} must be above 0, and finite"
                 )
-        if settings.case_limit_s < settings.max_seconds_per_launch:
+        if settings.case_limit_s < settings.max_seconds_per_child:
             raise ValueError(
                 f"--case-timeout {settings.case_limit_s:g} is less than the "
-                f"{settings.max_seconds_per_launch:g} s of timed steps a launch may take "
-                "(--max-seconds over --launches)"
+                f"{settings.max_seconds_per_child:g} s of timed steps a launch may take "
+                "(--max-seconds over --launches and --children)"
             )
         if not 0 <= settings.master_port < 65536:
             raise ValueError("--master-port must lie between 0 (any free port) and 65535")
@@ -98,20 +110,35 @@ class Settings:
     def one_step(self) -> Settings:
         """What --benchmark-disable asks for: run everything once, measure nothing."""
         return dataclasses.replace(
-            self, launches=1, min_steps=1, warm_up_steps=1, max_seconds=1e-9, passes=("timed",)
+            self,
+            launches=1,
+            children=1,
+            min_steps=1,
+            warm_up_steps=1,
+            max_seconds=1e-9,
+            passes=("timed",),
         )
 
     @property
-    def max_seconds_per_launch(self) -> float:
+    def comparing(self) -> bool:
+        """Whether several interpreters are measured side by side."""
+        return len(self.pythons) > 1
+
+    @property
+    def children_per_launch(self) -> int:
+        return self.children or (3 if self.comparing else 1)
+
+    @property
+    def max_seconds_per_child(self) -> float:
         """``max_seconds`` is a case's budget for timed steps over all launches."""
-        return self.max_seconds / self.launches
+        return self.max_seconds / (self.launches * self.children_per_launch)
 
     @property
     def case_limit_s(self) -> float:
-        """How long one case may take in one launch: ten minutes beside its timed steps."""
+        """How long one child of a case may take: ten minutes beside its timed steps."""
         if self.case_timeout_s is not None:
             return self.case_timeout_s
-        return 600.0 + 5 * self.max_seconds_per_launch
+        return 600.0 + 5 * self.max_seconds_per_child
 
     @property
     def journal_path(self) -> Path | None:

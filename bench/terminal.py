@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.case import Case
@@ -12,12 +12,35 @@ from bench.precision import median_interval
 from bench.result import Failure, LaunchResult
 
 
-def launch_line(case: Case, launch: int, launches: int, answer: LaunchResult | Failure) -> str:
-    """One launch of a case that has more to come."""
-    head = f"launch {launch + 1}/{launches}  {case.id:<44}"
-    if isinstance(answer, Failure):
-        return f"{head} {answer.outcome}: {answer.sentence(case.id)}"
-    return f"{head} {milliseconds(answer.fields['median_step_s'])}"
+def launch_line(
+    block: Sequence[Case],
+    launch: int,
+    launches: int,
+    answers: Mapping[str, LaunchResult | Failure],
+    seconds_left: float | None,
+) -> str:
+    """One launch of a cell that has more to come, under each of its interpreters.
+
+    Launches from ``launches`` on are those of the confirmation.
+    """
+    kind = "launch" if launch < launches else "confirm"
+    parts = [f"{kind} {launch % launches + 1}/{launches}", f"{block[0].replace(torch='').id:<44}"]
+    values = []
+    for case in block:
+        answer = answers.get(case.id)
+        if answer is None:
+            continue
+        label = f"{case.torch} " if case.torch else ""
+        if isinstance(answer, Failure):
+            parts.append(f"{label}{answer.outcome}: {answer.sentence(case.id)}")
+        else:
+            values.append(answer.fields["median_step_s"])
+            parts.append(f"{label}{milliseconds(values[-1])}")
+    if len(values) == len(block) == 2:
+        parts.append(f"{values[1] / values[0] - 1:+6.1%}")
+    if seconds_left is not None:
+        parts.append(f"{duration(seconds_left)} left")
+    return "  ".join(parts)
 
 
 def case_line(

@@ -91,6 +91,69 @@ def test_new_ranks_start_for_another_launch_launcher_or_interpreter(
     assert all(len(group.stopped) == 1 for group in launches.groups)
 
 
+def test_ranks_of_several_interpreters_are_alive_side_by_side(
+    launches: Launches, tmp_path: Path
+) -> None:
+    made = a_controller(tmp_path)
+    pair = [Case(world_size=2), Case(world_size=2, torch="old")]
+    for launch in range(2):
+        assert made.ready(pair, launch, 2) == {}
+        assert len(launches.asked) == 2 * launch + 2  # both, before the first is measured
+        for child in range(3):
+            for case in pair:
+                assert isinstance(made.run(case, launch, 2, child), LaunchResult)
+        assert len(launches.asked) == 2 * launch + 2
+        alive = [group for group in launches.groups if not group.stopped]
+        assert len(alive) == 2
+    made.stop()
+    assert [python for python, *_ in launches.asked] == ["/py", "/old/py"] * 2
+    assert all(len(group.stopped) == 1 for group in launches.groups)
+
+
+def test_a_lost_interpreter_leaves_the_others_ranks_alone(
+    launches: Launches, tmp_path: Path
+) -> None:
+    made = a_controller(tmp_path)
+    assert isinstance(made.run(Case(torch="old"), 0, 1), LaunchResult)
+    launches.behave = lambda rank, connection, job: connection.close()
+    assert isinstance(made.run(Case(), 0, 1), Failure)
+    assert [len(group.stopped) for group in launches.groups] == [0, 1]
+    launches.groups[0].behave = measured
+    assert isinstance(made.run(Case(torch="old"), 0, 1), LaunchResult)
+    made.stop()
+    assert len(launches.asked) == 2
+
+
+def test_who_cannot_start_is_named_before_anything_is_measured(
+    launches: Launches, tmp_path: Path
+) -> None:
+    launches.problem = "no torch"
+    made = a_controller(tmp_path)
+    found = made.ready([Case(), Case(torch="old")], 0, 1)
+    assert {case: failure.message for case, failure in found.items()} == {
+        "ddp-mlp-w1": "no torch",
+        "ddp-mlp-w1-torch_old": "no torch",
+    }
+
+
+def test_only_the_first_child_goes_through_all_passes(launches: Launches, tmp_path: Path) -> None:
+    made = a_controller(
+        tmp_path,
+        launches=2,
+        children=3,
+        max_seconds=6.0,
+        save_traces=True,
+        json_path=tmp_path / "run.json",
+    )
+    for child in range(3):
+        made.run(Case(), 0, 1, child)
+    made.stop()
+    jobs = launches.jobs
+    assert [job["passes"] == ["timed"] for job in jobs] == [False, True, True]
+    assert [job["save_trace"] is None for job in jobs] == [False, True, True]
+    assert [job["max_seconds"] for job in jobs] == [1.0, 1.0, 1.0]  # a sixth of what the case has
+
+
 def test_more_ranks_start_for_a_case_that_needs_them(launches: Launches, tmp_path: Path) -> None:
     made = a_controller(tmp_path)
     made.run(Case(world_size=1), 0, 1)
@@ -138,8 +201,8 @@ def test_a_rank_lost_while_idle_is_no_fault_of_the_next_case(
 ) -> None:
     made = a_controller(tmp_path)
     made.run(Case(), 0, 1)
-    assert made._group is not None
-    made._group.ranks[0].connection._socket.shutdown(socket.SHUT_RDWR)
+    _, group = made._groups[""]
+    group.ranks[0].connection._socket.shutdown(socket.SHUT_RDWR)
     assert isinstance(made.run(Case(seed=1), 0, 1), LaunchResult)
     made.stop()
     assert len(launches.asked) == 2
@@ -190,12 +253,12 @@ def test_records_that_do_not_fit_are_a_failure(launches: Launches, tmp_path: Pat
 def test_an_interruption_leaves_no_ranks(launches: Launches, tmp_path: Path) -> None:
     made = a_controller(tmp_path)
     made.run(Case(), 0, 1)
-    assert made._group is not None
+    _, group = made._groups[""]
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    made._group.run = interrupted  # type: ignore[method-assign, assignment]
+    group.run = interrupted  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt):
         made.run(Case(seed=1), 0, 1)
     assert len(launches.groups[0].stopped) == 1

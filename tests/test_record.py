@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from bench.case import Case
-from bench.record import ReplayTimer, case_warnings, extra_info
-from bench.result import Failure, LaunchResult, gather, slowest_rank, slowest_rank_step_s
+from bench.record import ReplayTimer, case_warnings, confirmed, extra_info
+from bench.result import (
+    Failure,
+    LaunchResult,
+    gather,
+    of_children,
+    slowest_rank,
+    slowest_rank_step_s,
+)
 
 AWKWARD = [0.1, 0.2, 1 / 3, 0.062113879999742494, 5e-324, 1e9 + 0.1, 0.30000000000000004]
 
@@ -149,3 +156,75 @@ def test_a_failures_sentence_says_who_where_why_and_what_next() -> None:
         "rank 1 failed in timed step 17 of ddp-mlp-w2: ValueError: bad sample; "
         "rerun it with pytest x"
     )
+
+
+def a_rank(rank: int, times: list[float], **changes: Any) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "timed_step_s": times,
+        "job": {"parameters": 5},
+        "threads": 1,
+        "first_step_s": 0.5 + rank,
+        "lifecycle": {"init_s": 0.2 - rank / 10},
+        "memory": {"peak_bytes": 1000 + rank},
+    } | changes
+
+
+def test_what_every_child_says_is_its_slowest_ranks() -> None:
+    made = gather(3, 1.5, [a_rank(0, [0.1, 0.2, 0.3]), a_rank(1, [0.2, 0.1, 0.6])])
+    assert made.fields["children"] == [
+        {
+            "started_unix_s": 1.5,
+            "median_step_s": 0.2,
+            "steps": 3,
+            "first_step_s": 1.5,
+            "init_s": 0.2,
+            "peak_bytes": 1001,
+        }
+    ]
+    blank = gather(0, 0.0, [a_rank(0, [0.1], memory=None), a_rank(1, [0.2], lifecycle={})])
+    (child,) = blank.fields["children"]
+    assert (child["peak_bytes"], child["init_s"], child["first_step_s"]) == (None, None, 1.5)
+
+
+def test_a_launch_of_several_children_is_their_median() -> None:
+    children = [
+        gather(2, float(n), [a_rank(0, [median] * 3)]) for n, median in enumerate((0.3, 0.1, 0.2))
+    ]
+    for child, reached in zip(children, (0.01, 0.05, 0.03), strict=True):
+        child.fields["precision_reached"], child.fields["reached_precision"] = reached, True
+    children[2].fields["reached_precision"] = False
+    children[0].fields["ranks"][0]["communication"] = {"all_reduce_s": 0.07}
+    made = of_children(children)
+    assert made.launch == 2
+    assert made.step_s == (0.3,) * 3 + (0.1,) * 3 + (0.2,) * 3
+    assert made.fields["median_step_s"] == 0.2  # of 0.3, 0.1 and 0.2
+    assert made.fields["steps"] == 9
+    assert [child["started_unix_s"] for child in made.fields["children"]] == [0.0, 1.0, 2.0]
+    assert made.fields["ranks"] == children[0].fields["ranks"]
+    # The worst of them; and a launch is as precise as its least precise child.
+    assert (made.fields["precision_reached"], made.fields["reached_precision"]) == (0.05, False)
+    assert of_children(children[:1]) is children[0]
+    children[1].fields["precision_reached"] = None
+    assert of_children(children).fields["precision_reached"] is None
+
+
+def test_a_round_knows_its_launch_and_its_child() -> None:
+    launches = [
+        of_children([gather(n, 0.0, [a_rank(0, times)]) for times in ([0.1, 0.1], [0.2])])
+        for n in range(2)
+    ]
+    result = extra_info(Case(), launches, [])["result"]
+    assert result["launch_of_round"] == [0, 0, 0, 1, 1, 1]
+    assert result["child_of_round"] == [0, 0, 1, 0, 0, 1]
+    assert "confirmation" not in result
+    alone = extra_info(Case(), [gather(0, 0.0, [a_rank(0, [0.1, 0.1])])], [])["result"]
+    assert "child_of_round" not in alone
+
+
+def test_a_confirmation_is_kept_apart() -> None:
+    launches, fresh = [launch(0, [0.1])], [launch(1, [0.3])]
+    result = extra_info(Case(), launches, [], confirmed(fresh, 2))["result"]
+    assert result["confirmation"] == {"launches": [fresh[0].fields], "complete": False}
+    assert result["launch_of_round"] == [0]
+    assert confirmed(fresh, 1)["complete"]

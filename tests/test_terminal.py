@@ -77,9 +77,27 @@ def test_one_launch_has_the_interval_of_its_steps_or_none() -> None:
 
 
 def test_a_launch_that_failed_says_so() -> None:
-    line = launch_line(CASE, 0, 3, Failure(phase="wrap", message="no", rank=1))
+    failure = Failure(phase="wrap", message="no", rank=1)
+    line = launch_line([CASE], 0, 3, {CASE.id: failure}, None)
     assert line.startswith("launch 1/3  ddp-mlp-w2")
     assert "rank 1 failed in wrap of ddp-mlp-w2: no" in line
+
+
+def test_interpreters_share_a_line() -> None:
+    block = [CASE.replace(torch="old"), CASE.replace(torch="new")]
+    answers: dict[str, LaunchResult | Failure] = {
+        block[0].id: launch(0.1),
+        block[1].id: launch(0.108),
+    }
+    line = launch_line(block, 4, 3, answers, 90)
+    assert " ".join(line.split()) == (
+        "confirm 2/3 ddp-mlp-w2 old 100.00 ms new 108.00 ms +8.0% 1 min 30 s left"
+    )
+    answers[block[1].id] = Failure(phase="wrap", message="no", rank=1)
+    line = launch_line(block, 0, 3, answers, None)
+    assert "old   100.00 ms" in line
+    assert "new failed: rank 1 failed in wrap of ddp-mlp-w2-torch_new: no" in line
+    assert "%" not in line
 
 
 def test_durations() -> None:

@@ -86,6 +86,11 @@ def _listen(host: str, port: int) -> socket.socket:
         raise OSError(f"rank 0 cannot listen on {host}:{port}: {error.strerror}") from None
 
 
+#: Some torch (2.13) destroys a gloo group holding Python's lock, and joins a thread that waits for
+#: that lock to drop a profiled step's tensors. The end of the process needs no destructor.
+_kept_to_the_end: list[Any] = []
+
+
 def join(job: dict[str, Any], case: Case) -> Ranks:
     if case.strategy not in ("ddp", "all_reduce"):
         return Ranks(1, None)
@@ -105,6 +110,7 @@ def join(job: dict[str, Any], case: Case) -> Ranks:
     # What the ranks agree on between windows never goes through the backend that is measured
     # when that is nccl: it would need the GPU.
     group = dist.new_group(backend="gloo") if case.backend != "gloo" else None
+    _kept_to_the_end.extend([dist.group.WORLD, group])
     return Ranks(job["world_size"], group)
 
 

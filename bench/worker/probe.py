@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import json
 import platform
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,11 @@ def probe() -> dict[str, Any]:
         "cuda": None,
         "hip": None,
         "nccl": None,
+        "blas": None,
+        "onednn": None,
+        "openmp": None,
+        "compiler": None,
+        "cpu_capability": None,
         "backends": [],
         "gpus": [],
         "driver": None,
@@ -41,6 +47,7 @@ def probe() -> dict[str, Any]:
     found["torch"] = torch.__version__
     found["cuda"] = torch.version.cuda
     found["hip"] = getattr(torch.version, "hip", None)
+    found |= build(torch.__config__.show())
     if dist.is_available():
         if dist.is_gloo_available():
             found["backends"].append("gloo")
@@ -58,6 +65,31 @@ def probe() -> dict[str, Any]:
         found["torchvision"] = torchvision.__version__
     except (ImportError, OSError, RuntimeError, AttributeError):
         pass  # not there, or built for another torch: models that need it are skipped
+    return found
+
+
+#: How torch's own description of its build says what it was built with, and what it uses here.
+_BUILD = {
+    "blas": r"^\s*- (.*Math Kernel Library Version [\d.]+|OpenBLAS.*)",
+    "onednn": r"^\s*- Intel\(R\) MKL-DNN (v\S+)",
+    "openmp": r"^\s*- OpenMP (\d+)",
+    "compiler": r"^\s*- ((?:GCC|clang|MSVC) \S+)",
+    "cpu_capability": r"CPU capability usage: (\S+)",
+}
+
+
+def build(description: str) -> dict[str, str | None]:
+    """What may make a build faster or slower than another of the same version.
+
+    ``description``: ``torch.__config__.show()``. What it does not say is None.
+    """
+    found = {}
+    for name, pattern in _BUILD.items():
+        match = re.search(pattern, description, re.MULTILINE)
+        found[name] = match.group(1) if match else None
+    if found["blas"] is None:
+        match = re.search(r"\bBLAS_INFO=(\w+)", description)
+        found["blas"] = match.group(1) if match else None
     return found
 
 
