@@ -75,6 +75,14 @@ def _status(
             f"no case has the {paired.FEWEST_PAIRS} {_noun(comparison)} that a verdict takes",
         )
     unsure = [row for row in judged if row["inconclusive"]]
+    if comparison.too_few and unsure:
+        # However much slower they were, nothing would have been said.
+        return (
+            BAD_INPUT,
+            "Insufficient samples, no verdict",
+            f"{words.plural(len(unsure), 'case')} could not have been called {said} with so few "
+            f"{_noun(comparison)}",
+        )
     flagged = [row for row in judged if row["said"].endswith(FLAGGED)]
     open_ends = []
     if flagged:

@@ -168,6 +168,8 @@ def test_too_few_pairs_are_said_before_the_table(written: Written) -> None:
     assert "it takes 9 pairs of launches" in str(found.comparison.too_few)
     assert "there are 6" in str(found.comparison.too_few)
     assert {row["verdict"] for row in found.gate_rows} == {paired.INCONCLUSIVE}
+    # All are a third slower, and none could have been called so: that is no silence to trust.
+    assert found.conclusion().status == BAD_INPUT
     assert read(written, eight({})).comparison.too_few is None
 
 
