@@ -91,11 +91,11 @@ def later(document: dict[str, Any], n: int) -> dict[str, Any]:
     """The first cases of the sweep ``n`` days later; from the third day on they take longer."""
     document = copy.deepcopy(document) | {"datetime": f"2026-11-{n + 2:02}T10:00:00+00:00"}
     document["benchmarks"] = document["benchmarks"][:8]
-    for entry in document["benchmarks"]:
+    for one in document["benchmarks"]:
         factor = (1.2 if n > 2 else 1.0) * (1 + 0.002 * n)
-        stats = entry["stats"]
+        stats = one["stats"]
         stats["data"] = [step * factor for step in stats["data"]]
-        for launch in entry["extra_info"]["result"]["launches"]:
+        for launch in one["extra_info"]["result"]["launches"]:
             launch["median_step_s"] *= factor
             launch["started_unix_s"] += 86400 * n
     return document
