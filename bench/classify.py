@@ -61,6 +61,8 @@ _DTYPES = {
     "float8_e5m2fnuz": ("float8_e5m2fnuz", 1),
 }
 
+#: Before the name of a phase of a step that the profiled pass has marked: "lockstep:forward".
+PHASE_MARK = "lockstep:"
 _COMMUNICATION_LIBRARY = re.compile(r"nccl|rccl|msccl", re.IGNORECASE)
 # Waiting for a stream or an event, and annotations drawn on the GPU's rows: no kernel ran.
 _NO_KERNEL = re.compile(

@@ -22,6 +22,7 @@ from bench.precision import relative_half_width
 from bench.ranks import from_outline, match_collectives
 from bench.result import Failure, LaunchResult, gather
 from bench.settings import Settings
+from bench.timeline import timeline
 
 #: A launch that takes its time to fail must not do so for every cell of a matrix.
 _MOST_FAILED_LAUNCHES = 2
@@ -178,19 +179,16 @@ class Controller:
         result.fields["reached_precision"] = (
             reached is not None and reached <= self._settings.precision
         )
-        result.fields["across_ranks"] = _across_ranks(
-            outlines, same_clock=len({record["host"] for record in records}) == 1
-        )
+        traces = [from_outline(outline) for outline in outlines if outline is not None]
+        result.fields["across_ranks"] = None
+        if len(traces) >= 2 and len(traces) == len(outlines):
+            same_clock = len({record["host"] for record in records}) == 1
+            across = match_collectives(traces, same_clock)
+            result.fields["across_ranks"] = across.to_json()
+            if launch == 0:  # one step is drawn of a case, and would say no more of the others
+                result.fields["timeline"] = timeline(traces, across)
         return result
 
 
 def _no_launch(error: LaunchError) -> Failure:
     return Failure(phase="launch", message=str(error), type="LaunchError")
-
-
-def _across_ranks(outlines: list[dict[str, Any] | None], same_clock: bool) -> dict[str, Any] | None:
-    """Transfer, and each rank's wait; None where there is nothing to match."""
-    traces = [from_outline(outline) for outline in outlines if outline is not None]
-    if len(traces) < 2 or len(traces) < len(outlines):
-        return None
-    return match_collectives(traces, same_clock).to_json()

@@ -62,6 +62,17 @@ class Step:
         return self.from_ns, self.from_ns + self.step_ns
 
 
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase of a whole step that was marked as such; on a GPU what was launched in it, from the
+    first start to the last end."""
+
+    name: str
+    step: int
+    start_ns: int
+    end_ns: int
+
+
 @dataclass(frozen=True)
 class StepWork:
     """What ran for one step (`step` None: for no whole step) besides the collectives.
@@ -144,7 +155,8 @@ class RankTrace:
     """The figures of one rank's trace.
 
     `base_ns` is the file's `baseTimeNanoseconds`, already part of all times here. `device` is
-    `gpu` where kernels ran, else `cpu`. `dropped_steps` counts ProfilerSteps that were stubs, cut,
+    `gpu` where kernels ran, else `cpu`. `phases` are there where steps were marked, as the profiled
+    pass of a sweep does. `dropped_steps` counts ProfilerSteps that were stubs, cut,
     repeated or without a usable time; `notes` say in words what to know before using a figure.
     """
 
@@ -159,6 +171,7 @@ class RankTrace:
     collectives: tuple[Collective, ...]
     work: tuple[StepWork, ...]
     notes: tuple[str, ...]
+    phases: tuple[Phase, ...] = ()
 
     @property
     def missing_communication(self) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 from bench import clocks
 from bench.bandwidth import busbw_bytes_per_s
 from bench.intervals import Range, subtraction, total_ns, union
-from bench.rank_trace import Collective, RankTrace, Step
+from bench.rank_trace import Collective, Phase, RankTrace, Step
 
 # A rank that leaves a collective this long before another joins it has another clock.
 LARGEST_SKEW_NS = 1_000_000
@@ -63,7 +63,8 @@ class AcrossRanks:
     to have left a synchronising collective before another joined (0: never), so a lower bound of
     the clocks' error. `ends_within_ns` is the longest time between two ranks' ends of one
     synchronising collective: clocks and the spread of the ends together err by no more. `aligned`
-    says that the clocks were aligned by those ends, `estimate` that they could not be compared.
+    says that the clocks were aligned by those ends, `estimate` that they could not be compared, and
+    `doubt` why. `offsets_ns`, by position: what a rank's clock was found ahead of the first one's.
     """
 
     ranks: tuple[int, ...]
@@ -76,6 +77,8 @@ class AcrossRanks:
     ends_within_ns: int | None = None
     #: Of the job, where a trace tells it.
     world_size: int | None = None
+    doubt: str | None = None
+    offsets_ns: tuple[int, ...] = ()
 
     def of_kind(self, kind: str | None) -> tuple[MatchedCollective, ...]:
         """The matched collectives of one kind (None: all)."""
@@ -210,6 +213,9 @@ def outline(trace: RankTrace, most_collectives: int) -> dict[str, Any]:
         "base_ns": trace.base_ns,
         "steps": [asdict(step) for step in kept],
         "collectives": [asdict(collective) for collective in collectives],
+        "phases": [
+            asdict(phase) for phase in trace.phases if phase.step in {step.number for step in kept}
+        ],
     }
 
 
@@ -227,6 +233,7 @@ def from_outline(fields: dict[str, Any]) -> RankTrace:
         collectives=tuple(Collective(**collective) for collective in fields["collectives"]),
         work=(),
         notes=(),
+        phases=tuple(Phase(**phase) for phase in fields["phases"]),
     )
 
 
@@ -273,6 +280,8 @@ def match_collectives(ranks: Sequence[RankTrace], same_clock: bool) -> AcrossRan
         aligned=alignment is not None,
         ends_within_ns=None if estimate else clocks.ends_within_ns(_synchronising(groups)),
         world_size=max((trace.world_size or 0 for trace in ranks), default=0) or None,
+        doubt=doubt,
+        offsets_ns=(0,) * len(ranks) if alignment is None else alignment.offsets_ns,
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.classify import count_of
 from bench.intervals import shifted, union
-from bench.rank_trace import Collective, RankTrace, Step, StepFigures, StepWork, Totals
+from bench.rank_trace import Collective, Phase, RankTrace, Step, StepFigures, StepWork, Totals
 from bench.trace_events import Scan, base_time_ns
 from bench.trace_json import TraceError, TraceFile
 from bench.trace_steps import Placement
@@ -128,6 +128,11 @@ def _rank_trace(
         collectives=_collectives(placement, shift_ns),
         work=_work(placement, shift_ns),
         notes=tuple(notes),
+        phases=tuple(
+            Phase(name, placement.number_of[i], start_ns + shift_ns, end_ns + shift_ns)
+            for i in whole
+            for start_ns, end_ns, name in placement.phases.get(i, ())
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from bench.classify import (
+    PHASE_MARK,
     Message,
     count_of,
     is_communication_kernel,
@@ -108,6 +109,8 @@ class Scan:
     )
     step_threads: set[Thread] = field(default_factory=set)
     windows: list[tuple[int, int, int]] = field(default_factory=list)
+    # The marked phases of steps, by name; they are no work of anybody's.
+    phases: list[tuple[int, int, str]] = field(default_factory=list)
     _threads: dict[Thread, Thread] = field(default_factory=dict)
     _messages: dict[Message, Message] = field(default_factory=dict)
     odd_events: int = 0
@@ -143,7 +146,7 @@ class Scan:
         """Let go of everything that takes memory."""
         for kept in (
             *(self.compute, self.memory, self.communication, self.launches, self.around),
-            *(self.gloo, self.operators, self.enqueues, self.windows),
+            *(self.gloo, self.operators, self.enqueues, self.windows, self.phases),
         ):
             kept.clear()
 
@@ -182,6 +185,11 @@ class Scan:
                 self.bad_step_times += 1
             else:
                 self.windows.append((*times, int(step[1])))
+            return
+        if name.startswith(PHASE_MARK):
+            times = self._times(event)
+            if times is not None:
+                self.phases.append((*times, name.removeprefix(PHASE_MARK)))
             return
         wrapper = name == "record_param_comms" or name.startswith(("nccl:", "rccl:"))
         gloo = name.startswith("gloo:")

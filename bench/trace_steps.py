@@ -67,7 +67,9 @@ class Placement:
     """The work of a trace by position in `windows.kept`; position None is outside all steps.
 
     `calls` are the collectives in order of time, `compute` and `memory` what ran besides them,
-    `kernels` counts everything on a GPU. `whole` are the positions of whole steps, `number_of` the
+    `kernels` counts everything on a GPU. `phases` are the marked ones, as (start_ns, end_ns, name):
+    on a GPU from the first start to the last end of the compute and copies launched in one, and
+    none where nothing was. `whole` are the positions of whole steps, `number_of` the
     step numbers of those, `dropped` counts the other ProfilerSteps. The scan is empty afterwards.
     """
 
@@ -82,6 +84,7 @@ class Placement:
         self.compute: dict[int | None, list[Range]] = defaultdict(list)
         self.memory: dict[int | None, list[Range]] = defaultdict(list)
         self.kernels: Counter[int | None] = Counter()
+        self.phases: dict[int | None, list[tuple[int, int, str]]] = defaultdict(list)
         self._without_launch = 0
         # Position -> (when its first compute kernel was launched, when that one started).
         self._first: dict[int, Range] = {}
@@ -89,6 +92,8 @@ class Placement:
         self._place_gloo()
         if not self.on_gpu:
             self._place_operators()
+        if scan.phases:
+            self._place_phases()
         self.calls.sort(key=lambda call: call[1:3])
         self._drops: list[tuple[int, str]] = []
         self.whole = self._whole_steps()
@@ -233,6 +238,25 @@ class Placement:
             reaches.append((start_ns, self.windows.reach_ns(index)))
             self.compute[index] += clip(everything, *reaches[-1])
         self.compute[None] += subtraction(everything, union(reaches))
+
+    def _place_phases(self) -> None:
+        launched: list[tuple[int, int, int]] = []
+        if self.on_gpu and not self.by_start:
+            launched = sorted(
+                (self.scan.launches[kernel.correlation][0], kernel.start_ns, kernel.end_ns)
+                for kernel in (*self.scan.compute, *self.scan.memory)
+                if kernel.correlation in self.scan.launches
+            )
+        for start_ns, end_ns, name in sorted(self.scan.phases):
+            index = self.windows.at(start_ns)
+            if not launched:
+                self.phases[index].append((start_ns, end_ns, name))
+                continue
+            first = bisect.bisect_left(launched, (start_ns,))
+            ran = launched[first : bisect.bisect_left(launched, (end_ns,))]
+            if ran:
+                starts, ends = [start for _, start, _ in ran], [end for _, _, end in ran]
+                self.phases[index].append((min(starts), max(ends), name))
 
     # --- which steps are whole
 

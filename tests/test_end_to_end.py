@@ -113,6 +113,49 @@ def test_what_is_recorded_of_a_case(strategies: Sweep) -> None:
     assert by_hand["no_communication_step_s"] is None
 
 
+@pytest.mark.parametrize("strategy", ["ddp", "all_reduce"])
+def test_one_step_on_all_ranks(strategies: Sweep, strategy: str) -> None:
+    entry = strategies.entry(f"{strategy}-mlp-w2-b8")
+    first, second = entry["extra_info"]["result"]["launches"]
+    assert "timeline" not in second  # one step of a case is kept
+    record = first["timeline"]
+    assert (record["reason"], record["steps"], record["aligned"]) == (None, 5, False)
+    assert record["left_out"] == {"ranks": 0, "collectives": 0}
+    assert [rank["rank"] for rank in record["ranks"]] == [0, 1]
+    assert min(rank["start_s"] for rank in record["ranks"]) == 0
+    lengths = [rank["end_s"] - rank["start_s"] for rank in record["ranks"]]
+    assert max(lengths) == pytest.approx(record["step_s"])
+    for rank, of_rank in zip(record["ranks"], first["ranks"], strict=True):
+        names = [phase["name"] for phase in rank["phases"]]
+        assert names == list(of_rank["phases"])
+        borders = [phase[end] for phase in rank["phases"] for end in ("start_s", "end_s")]
+        assert borders == sorted(borders)
+        assert rank["start_s"] <= borders[0]
+        assert borders[-1] <= rank["end_s"]
+        calls, counted = rank["collectives"], of_rank["communication"]
+        assert [call["bytes"] for call in calls] == [call["bytes"] for call in counted["calls"]]
+        assert len(calls) == counted["calls_per_step"]
+        assert {call["kind"] for call in calls} == {"all_reduce"}
+        for call in calls:
+            assert rank["start_s"] <= call["start_s"] <= call["end_s"]
+            assert 0 <= call["wait_s"] <= call["end_s"] - call["start_s"]
+
+
+def test_a_step_that_is_drawn_is_made_of_what_was_timed(cells: Sweep) -> None:
+    """Of a model of known times: forward 20 ms, backward 40 ms, and rank 1 another 50 ms late."""
+    ((_, launch),) = results(cells, model=SLEEP, strategy="ddp")
+    for rank, of_rank in zip(launch["timeline"]["ranks"], launch["ranks"], strict=True):
+        drawn = {one["name"]: one["end_s"] - one["start_s"] for one in rank["phases"]}
+        timed = {name: of_rank["phases"][name]["median_s"] for name in ("forward", "backward")}
+        for name, seconds in timed.items():
+            assert 0.6 < drawn[name] / seconds < 1.7, (name, drawn, timed)
+        assert drawn["forward"] + drawn["backward"] > 0.8 * (rank["end_s"] - rank["start_s"])
+    early, late = launch["timeline"]["ranks"]
+    waits = [max(call["wait_s"] for call in rank["collectives"]) for rank in (early, late)]
+    assert waits[0] > 0.04 > waits[1]
+    assert [call["bytes"] for call in early["collectives"]] == [2**20] * 4
+
+
 def test_traces_can_be_kept_and_read_again(tmp_path: Path) -> None:
     ran = sweep(
         tmp_path,

@@ -34,6 +34,7 @@ SHARED = {
         "rank_trace",
         "ranks",
         "result",
+        "timeline",
         "trace",
         "trace_events",
         "trace_json",

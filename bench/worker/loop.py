@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, Iterator, MutableSequence
 from typing import Any
 
 import torch
@@ -59,6 +59,15 @@ class TrainingLoop:
     @step_index.setter
     def step_index(self, step: int) -> None:
         self._progress[0] = step
+
+    @contextlib.contextmanager
+    def marked_by(self, mark: Callable[[], None]) -> Iterator[None]:
+        """Within it the borders of a step's phases are told to ``mark`` in place of the clock."""
+        before, self._mark = self._mark, mark
+        try:
+            yield
+        finally:
+            self._mark = before
 
     def step(self) -> None:
         mark = self._mark

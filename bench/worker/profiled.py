@@ -17,6 +17,7 @@ from bench.ranks import outline
 from bench.worker.case_folder import scratch
 from bench.worker.device import Device
 from bench.worker.loop import Ranks, TrainingLoop
+from bench.worker.phase_marks import PhaseMarks
 
 #: At most this many collectives a rank are sent for matching across ranks.
 _MOST_COLLECTIVES = 2_000
@@ -36,13 +37,18 @@ def profiled_pass(
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     steps = job["profiled_steps"]
     clock = device.clock
+    marks = PhaseMarks(clock.mark, loop.phases)
     ranks.barrier()
-    with torch.profiler.profile(
-        activities=activities,
-        schedule=torch.profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
-        record_shapes=True,  # the bytes of gloo's collectives are in their shapes
-    ) as profiler:
+    with (
+        loop.marked_by(marks),
+        torch.profiler.profile(
+            activities=activities,
+            schedule=torch.profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
+            record_shapes=True,  # the bytes of gloo's collectives are in their shapes
+        ) as profiler,
+    ):
         loop.step()
+        marks.end_step()
         device.synchronize()
         profiler.step()
         clock.start()
@@ -50,6 +56,7 @@ def profiled_pass(
             if step:
                 profiler.step()
             loop.step()
+            marks.end_step()
         clock.mark()
         clock.finish()
         profiler.step()

@@ -1,0 +1,158 @@
+"""One profiled step on all ranks, moment by moment: what the record keeps so that it can be drawn.
+
+The step is the one of median length (of an even number the shorter of the middle two), where a
+step is as long as on the rank on which it took longest. Times are seconds from the moment at which
+the first rank began it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from bench.rank_trace import Collective, RankTrace, Step, in_bucket_order
+from bench.ranks import AcrossRanks
+
+#: More is left out, and said: a record must stay small at any world size.
+MOST_RANKS = 16
+MOST_COLLECTIVES = 64
+
+
+def timeline(traces: Sequence[RankTrace], across: AcrossRanks) -> dict[str, Any]:
+    """The record `timeline`; `across` is what `match_collectives` says of the same traces.
+
+    `ranks` is empty where nothing can be drawn, and `reason` says why. A collective's `wait_s` is
+    None where it was not matched across ranks. `left_out` counts ranks, and collectives of a rank:
+    the shortest.
+    """
+    if across.doubt is not None:
+        return _none(f"the ranks' times cannot be compared: {across.doubt}")
+    number, lengths_ns = _median_step(traces, across.steps)
+    if number is None:
+        return _none("no profiled step is whole and of known length on all ranks")
+    steps = [_step(trace, number) for trace in traces]
+    begun_ns = [
+        _begun_ns(step) - offset_ns
+        for step, offset_ns in zip(steps, across.offsets_ns, strict=True)
+    ]
+    waits = {
+        (position, part): wait_ns
+        for item in across.collectives
+        if item.step == number
+        for position, part, wait_ns in zip(item.members, item.parts, item.wait_ns, strict=True)
+    }
+    columns = [
+        [
+            dataclasses.replace(part, start_ns=part.start_ns - by_ns, end_ns=part.end_ns - by_ns)
+            for part in in_bucket_order(trace.collectives)
+            if part.step == number
+        ]
+        for trace, by_ns in zip(traces, across.offsets_ns, strict=True)
+    ]
+    kept = _longest(columns)
+    first_ns = min(begun_ns)
+
+    def of_rank(position: int) -> dict[str, Any]:
+        trace, step, by_ns = traces[position], steps[position], across.offsets_ns[position]
+        return {
+            "rank": across.ranks[position],
+            "start_s": _seconds(begun_ns[position] - first_ns),
+            "end_s": _seconds(begun_ns[position] - first_ns + (step.step_ns or 0)),
+            "phases": [
+                {
+                    "name": phase.name,
+                    "start_s": _seconds(phase.start_ns - by_ns - first_ns),
+                    "end_s": _seconds(phase.end_ns - by_ns - first_ns),
+                }
+                for phase in trace.phases
+                if phase.step == number
+            ],
+            "collectives": [
+                {
+                    "kind": part.kind,
+                    "bytes": part.bytes,
+                    "start_s": _seconds(part.start_ns - first_ns),
+                    "end_s": _seconds(part.end_ns - first_ns),
+                    "wait_s": _seconds(waits.get((position, part))),
+                }
+                for place, part in enumerate(columns[position])
+                if place in kept[position]
+            ],
+        }
+
+    shown = _shown(across)
+    return {
+        "step": number,
+        "steps": len(lengths_ns),
+        "step_s": _seconds(lengths_ns[number]),
+        "aligned": across.aligned,
+        "ends_within_s": _seconds(across.ends_within_ns),
+        "left_out": {
+            "ranks": len(traces) - len(shown),
+            "collectives": max(
+                (len(column) - len(places) for column, places in zip(columns, kept, strict=True)),
+                default=0,
+            ),
+        },
+        "ranks": [of_rank(position) for position in shown],
+        "reason": None,
+    }
+
+
+def _none(reason: str) -> dict[str, Any]:
+    return {"ranks": [], "reason": reason}
+
+
+def _median_step(
+    traces: Sequence[RankTrace], common: Sequence[int]
+) -> tuple[int | None, dict[int, int]]:
+    """(the step, the length of every step that all ranks know, nanoseconds)"""
+    lengths_ns: dict[int, int] = {}
+    for number in common:
+        own = [_step(trace, number).step_ns for trace in traces]
+        known = [length for length in own if length is not None]
+        if len(known) == len(own):
+            lengths_ns[number] = max(known)
+    if not lengths_ns:
+        return None, {}
+    median = statistics.median_low(lengths_ns.values())
+    return next(number for number, length in lengths_ns.items() if length == median), lengths_ns
+
+
+def _step(trace: RankTrace, number: int) -> Step:
+    return next(step for step in trace.steps if step.number == number)
+
+
+def _begun_ns(step: Step) -> int:
+    return step.start_ns if step.from_ns is None else step.from_ns
+
+
+def _longest(columns: Sequence[Sequence[Collective]]) -> list[set[int]]:
+    """Which collectives of each rank are kept, by place: on all ranks the same where they have as
+    many, those that last longest on some rank."""
+    if len({len(column) for column in columns}) == 1:
+        longest_ns = [max(part.duration_ns for part in same) for same in zip(*columns, strict=True)]
+        return [_largest(longest_ns)] * len(columns)
+    return [_largest([part.duration_ns for part in column]) for column in columns]
+
+
+def _largest(values: Sequence[int]) -> set[int]:
+    by_size = sorted(range(len(values)), key=lambda place: -values[place])
+    return set(by_size[:MOST_COLLECTIVES])
+
+
+def _shown(across: AcrossRanks) -> list[int]:
+    """Positions: the first ranks, and the one that the others waited for longest."""
+    shown = list(range(len(across.ranks)))[:MOST_RANKS]
+    waited_for = across.waited_for()
+    if waited_for is not None:
+        position = across.ranks.index(waited_for[0])
+        if position not in shown:
+            shown[-1] = position
+    return shown
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / 1e9
