@@ -13,6 +13,7 @@ from reports import trace_page, words
 from reports.command import BAD_INPUT, bad_input, write
 from reports.compare_command import compare
 from reports.export_command import export
+from reports.figure_command import figure
 from reports.history_command import history
 from reports.load import load
 from reports.page import render
@@ -89,6 +90,7 @@ def trace(
 
 app.command()(compare)
 app.command()(export)
+app.command()(figure)
 app.command()(history)
 
 

@@ -18,14 +18,21 @@ BUCKET_FIELDS = ("bucket_cap_set", "bucket_cap_mb", "gradient_as_bucket_view")
 BUCKET_COLUMNS = columns(
     string="file model group id bucket_cap interval_from reason peak_kind not_run",
     Int64="cell peak_bytes",
-    Float64="bucket_cap_order step_s throughput_samples_per_s ratio low_ratio high_ratio",
-    boolean="gradient_as_bucket_view is_default includes_one",
+    Float64=(
+        "bucket_cap_order step_s throughput_samples_per_s ratio low_ratio high_ratio "
+        "best_ratio best_low_ratio best_high_ratio"
+    ),
+    boolean="gradient_as_bucket_view is_default includes_one is_best like_best",
     object="rebuilt_bucket_bytes",
 )
 STRATEGY_COLUMNS = columns(
     string="file model case ddp dp dp_strategy interval_from reason",
     Int64="world_size global_batch_size",
-    Float64="ddp_throughput_samples_per_s dp_throughput_samples_per_s ratio low_ratio high_ratio",
+    Float64=(
+        "ddp_throughput_samples_per_s ddp_low_samples_per_s ddp_high_samples_per_s "
+        "dp_throughput_samples_per_s dp_low_samples_per_s dp_high_samples_per_s "
+        "ratio low_ratio high_ratio"
+    ),
     boolean="includes_one",
 )
 
@@ -38,7 +45,9 @@ def bucket_table(
     One row per cell, for every set of DDP cases that differ in nothing else and hold at least two
     combinations. Without the default in the set the ratios are blank. ``rebuilt_bucket_bytes`` is
     what DDP built after the first backward, in its own order. A combination without a number has
-    a row too, and ``not_run`` is how it ended ("failed", "skipped").
+    a row too, and ``not_run`` is how it ended ("failed", "skipped"). ``best_*``: throughput over
+    that of the fastest of the set; ``like_best``: the interval of that ratio includes 1, so that
+    the two cannot be told apart (blank without an interval).
     """
     shared = tuple(name for name in SAME_FIELDS if name not in BUCKET_FIELDS)
     without_number = [row for row in rows(outcomes) if row["outcome"] != "ok"]
@@ -53,9 +62,9 @@ def bucket_table(
         failed = [row for row in without_number if _belongs(row, members, shared)]
         if len(groups([*members, *failed], *BUCKET_FIELDS)) < 2:
             continue
-        default = _default(members)
+        default, best = _default(members), _fastest(members)
         for cell in members:
-            row = _bucket_row(cell, default)
+            row = _bucket_row(cell, default) | _beside_best(cell, best)
             buckets = [one["rebuilt_bucket_bytes"] for one in of_launch.get((cell["cell"],), [])]
             row["rebuilt_bucket_bytes"] = next(filter(None, buckets), None)
             memory = of_rank.get((cell["cell"],), [])
@@ -111,6 +120,32 @@ def _default(members: list[Row]) -> Row | str:
     if fitting[0]["conflict"]:
         return "two entries with different results for the default"
     return fitting[0]
+
+
+def _fastest(members: list[Row]) -> Row | None:
+    known = [
+        cell
+        for cell in members
+        if cell["throughput_samples_per_s"] is not None and not cell["conflict"]
+    ]
+    return max(known, key=lambda cell: cell["throughput_samples_per_s"], default=None)
+
+
+def _beside_best(cell: Row, best: Row | None) -> Row:
+    if best is None or cell["conflict"]:
+        return {}
+    if cell["cell"] == best["cell"]:
+        return {"is_best": True, "best_ratio": 1.0, "like_best": True}
+    ratio = throughput_ratio(cell, best)
+    if ratio is None:
+        return {}
+    return {
+        "is_best": False,
+        "best_ratio": ratio.value,
+        "best_low_ratio": ratio.low,
+        "best_high_ratio": ratio.high,
+        "like_best": ratio.includes_one,
+    }
 
 
 def _bucket_row(cell: Row, default: Row | str) -> Row:
@@ -209,6 +244,9 @@ def _pair(model: str, ddp: Row, dp: Row) -> Row:
         "ddp_throughput_samples_per_s": ddp["throughput_samples_per_s"],
         "dp_throughput_samples_per_s": dp["throughput_samples_per_s"],
     }
+    for name, cell in (("ddp", ddp), ("dp", dp)):
+        for end in ("low", "high"):
+            row[f"{name}_{end}_samples_per_s"] = cell[f"throughput_{end}_samples_per_s"]
     return row | _ratio(ddp, dp)
 
 

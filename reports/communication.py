@@ -31,7 +31,7 @@ COLUMNS = columns(
     boolean="transfer_is_estimate",
 )
 BAR_COLUMNS = columns(
-    string="file model id", Int64="cell rank", Float64="hidden_s exposed_s transfer_s"
+    string="file model id", Int64="cell rank", Float64="hidden_s exposed_s transfer_s wait_s"
 )
 
 
@@ -49,7 +49,8 @@ def all_reduce_table(
 
 
 def all_reduce_bars(cells: pd.DataFrame, table: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
-    """Hidden and exposed seconds of the ranks that are drawn; ``BAR_COLUMNS``. No lone ranks."""
+    """Hidden and exposed, waiting and transfer of the ranks that are drawn, seconds a step;
+    ``BAR_COLUMNS``. No lone ranks."""
     of_rank = groups(rows(ranks), "cell")
     found: list[Row] = []
     for row in rows(table):

@@ -250,7 +250,7 @@ def _rank_rows(launches: Sequence[dict[str, Any]], first: int) -> list[Row]:
                 row["exposed_s"] = None  # no time: neither drawn nor compared
             row["overlap_ratio"] = number(communication.get("overlap_ratio"))
             row["explained_ratio"] = share(communication.get("explained_ratio"))
-            for name in ("data", "forward", "backward", "communication", "optimizer"):
+            for name in ("data", "forward", "backward", "step_fn", "communication", "optimizer"):
                 row[f"{name}_s"] = number(table(phases.get(name)).get("median_s"))
             for name in ("forward", "backward"):
                 row[f"{name}_mean_s"] = positive(table(phases.get(name)).get("mean_s"))

@@ -14,12 +14,18 @@ from itertools import pairwise
 from typing import Any
 
 from reports import words
-from reports.drawing import axes_in_page_style, colour_of, despine
+from reports.drawing import (
+    COST_COLOUR,
+    GAIN_COLOUR,
+    SMALL,
+    axes_in_page_style,
+    colour_of,
+    despine,
+)
 from reports.history_series import STEP_TIME, MarkedShift, Point, Series
 from reports.history_words import build, mark, sentences, unit, value, verdict
 from reports.svg import INK, inline_svg
 
-_WORSE_COLOUR, _BETTER_COLOUR = "#d55e00", "#029e73"
 #: Versions named on the axis; of more, every second or third is.
 _MOST_NAMED = 12
 _LONGEST_NAME = 24
@@ -141,7 +147,7 @@ def _mark(axes: Any, marked: MarkedShift, places: dict[Point, float]) -> None:
     last, first = places[marked.last], places[marked.first]
     if last > first:
         return  # the version that shows it was measured before: the other figure has the mark
-    colour = _WORSE_COLOUR if marked.worse else _BETTER_COLOUR
+    colour = COST_COLOUR if marked.worse else GAIN_COLOUR
     at = (last + first) / 2
     axes.axvline(at, color=colour, linewidth=1, linestyle="--", zorder=1)
     axes.annotate(
@@ -151,8 +157,7 @@ def _mark(axes: Any, marked: MarkedShift, places: dict[Point, float]) -> None:
         xytext=(3, -3),
         textcoords="offset points",
         va="top",
-        fontsize=8,
-        color=colour,
+        fontsize=SMALL,
     )
 
 

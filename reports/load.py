@@ -29,6 +29,7 @@ from reports.source import (
     text,
     whole,
 )
+from reports.timeline_record import STRETCH_COLUMNS, TIMELINE_COLUMNS, timeline_rows
 
 _KIND_OF_FIELD = {
     "world_size": "Int64",
@@ -65,7 +66,8 @@ LAUNCH_COLUMNS = columns(
 )
 _RANK_SECONDS = (
     *("median_step_s", "first_step_s", "all_reduce_s", "exposed_s", "wait_s", "data_s"),
-    *("forward_s", "backward_s", "communication_s", "optimizer_s", "init_s", "wrap_s"),
+    *("forward_s", "backward_s", "step_fn_s", "communication_s", "optimizer_s"),
+    *("init_s", "wrap_s"),
     *("forward_mean_s", "backward_mean_s", "ddp_forward_s", "ddp_backward_s"),
     *("ddp_all_reduce_s", "ddp_overlap_s"),
 )
@@ -103,7 +105,8 @@ class Records:
     """What the files hold: frames with the columns named above.
 
     ``confirmations`` and ``confirmation_ranks`` are the launches in which flagged cases were
-    measured once more; they are in no other frame.
+    measured once more; they are in no other frame. ``timelines`` and their ``stretches`` are
+    described in reports/timeline_record.py.
     """
 
     cells: pd.DataFrame
@@ -113,6 +116,8 @@ class Records:
     files: pd.DataFrame
     confirmations: pd.DataFrame
     confirmation_ranks: pd.DataFrame
+    timelines: pd.DataFrame
+    stretches: pd.DataFrame
 
 
 def load(paths: Sequence[Path]) -> Records:
@@ -122,6 +127,8 @@ def load(paths: Sequence[Path]) -> Records:
     ranks: list[Row] = []
     confirmations: list[Row] = []
     confirmation_ranks: list[Row] = []
+    timelines: list[Row] = []
+    stretches: list[Row] = []
     outcomes: list[Row] = []
     files: list[Row] = []
     for path, name in zip(paths, _names(paths), strict=True):
@@ -143,6 +150,9 @@ def load(paths: Sequence[Path]) -> Records:
             confirmations += [launch | {"cell": cell} for launch in again]
             again = entries.confirmation_rank_rows(item)
             confirmation_ranks += [rank | {"cell": cell} for rank in again]
+            drawn, parts = timeline_rows(item)
+            timelines += [row | {"cell": cell} for row in drawn]
+            stretches += [row | {"cell": cell} for row in parts]
         _add_outcomes(own_cells, of_file)
         _mark_conflicts(own_cells)
         cells += own_cells
@@ -156,6 +166,8 @@ def load(paths: Sequence[Path]) -> Records:
         frame(files, FILE_COLUMNS),
         frame(confirmations, LAUNCH_COLUMNS),
         frame(confirmation_ranks, RANK_COLUMNS),
+        frame(timelines, TIMELINE_COLUMNS),
+        frame(stretches, STRETCH_COLUMNS),
     )
 
 

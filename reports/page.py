@@ -12,7 +12,19 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from reports import figures, findings, versions_section, waterfall_figure, words
+from reports import (
+    all_reduce_figure,
+    bucket_figure,
+    figure_sections,
+    findings,
+    memory_figures,
+    scaling_figures,
+    strategies_figure,
+    versions_section,
+    waterfall_figure,
+    words,
+)
+from reports.drawing import MOST_CASES, MOST_FIGURES
 from reports.environment import ENVIRONMENT
 from reports.frames import Row, groups, rows
 from reports.tables import Tables
@@ -50,18 +62,29 @@ def scaling(tables: Tables) -> str | None:
     for n, ((file, model, kind), part) in enumerate(
         _parts(tables.scaling, "file", "model", "kind")
     ):
-        drawn = [
-            figures.throughput(part, f"scaling-{n}-throughput"),
-            figures.efficiency(part, f"scaling-{n}-efficiency"),
-        ]
-        parts.append((file, model, kind, _markup(drawn), rows(part)))
-    return _render("scaling.html.j2", parts=parts, several=_several(tables)) if parts else None
+        drawn: list[str | None] = []
+        if n < MOST_FIGURES:
+            drawn.append(scaling_figures.throughput(part, f"scaling-{n}-throughput"))
+            drawn.append(scaling_figures.efficiency(part, f"scaling-{n}-efficiency"))
+        left_out = scaling_figures.series_left_out(part)
+        parts.append((file, model, kind, _markup(drawn), rows(part), left_out))
+    return (
+        _render("scaling.html.j2", parts=parts, several=_several(tables), most=MOST_FIGURES)
+        if parts
+        else None
+    )
+
+
+def time_goes(tables: Tables) -> str | None:
+    """The waterfall, the phases of a step, and one step on all ranks."""
+    made = (waterfall, figure_sections.phases, figure_sections.timelines)
+    return "\n".join(html for one in made if (html := one(tables))) or None
 
 
 def waterfall(tables: Tables) -> str | None:
     parts = []
     for n, (key, part) in enumerate(_parts(tables.waterfall, "file", "model")):
-        drawn = waterfall_figure.waterfall(part, f"waterfall-{n}")
+        drawn = waterfall_figure.waterfall(part, f"waterfall-{n}") if n < MOST_FIGURES else None
         parts.append((*key, _markup([drawn]), rows(part)))
     return (
         _render(
@@ -81,14 +104,16 @@ def all_reduce(tables: Tables) -> str | None:
     parts = []
     bars = dict(_parts(tables.all_reduce_bars, "file", "model"))
     for n, (key, part) in enumerate(_parts(tables.all_reduce, "file", "model")):
-        drawn = figures.all_reduce(bars[key], f"all-reduce-{n}") if key in bars else None
+        drawn = None
+        if key in bars and n < MOST_FIGURES:
+            drawn = all_reduce_figure.all_reduce(bars[key], f"all-reduce-{n}")
         parts.append((*key, _markup([drawn]), rows(part)))
     return (
         _render(
             "all_reduce.html.j2",
             parts=parts,
             several=_several(tables),
-            most=figures.MOST_CELLS_WITH_BARS,
+            most=MOST_CASES,
         )
         if parts
         else None
@@ -98,15 +123,31 @@ def all_reduce(tables: Tables) -> str | None:
 def buckets(tables: Tables) -> str | None:
     parts = []
     memory = groups(rows(tables.bucket_memory), "file", "group")
+    of_memory = dict(_parts(tables.bucket_memory, "file", "group"))
     for n, ((file, group), part) in enumerate(_parts(tables.buckets, "file", "group")):
-        drawn = _markup([figures.buckets(part, f"buckets-{n}")])
+        made: list[str | None] = []
+        if n < MOST_FIGURES:
+            made.append(bucket_figure.buckets(part, f"buckets-{n}"))
+            if (file, group) in of_memory:
+                saved = of_memory[file, group]
+                made.append(memory_figures.view_memory(saved, f"bucket-memory-{n}"))
+        drawn = _markup(made)
         parts.append((file, group, drawn, rows(part), memory.get((file, group), [])))
-    return _render("buckets.html.j2", parts=parts, several=_several(tables)) if parts else None
+    return (
+        _render("buckets.html.j2", parts=parts, several=_several(tables), most=MOST_FIGURES)
+        if parts
+        else None
+    )
 
 
 def strategies(tables: Tables) -> str | None:
     table = rows(tables.strategies)
-    return _render("strategies.html.j2", rows=table, several=_several(tables)) if table else None
+    drawn = _markup([strategies_figure.strategies(tables.strategies, "strategies")])
+    return (
+        _render("strategies.html.j2", rows=table, figures=drawn, several=_several(tables))
+        if table
+        else None
+    )
 
 
 def versions(tables: Tables) -> str | None:
@@ -165,12 +206,14 @@ Section = Callable[[Tables], str | None]
 SECTIONS: list[tuple[str, str, Section]] = [
     ("verdict", "Verdict", verdict),
     ("scaling", "Scaling", scaling),
-    ("waterfall", "Where the time goes", waterfall),
+    ("waterfall", "Where the time goes", time_goes),
     ("all-reduce", "All-reduce", all_reduce),
     ("buckets", "Bucket settings", buckets),
     ("strategies", "DDP against DataParallel", strategies),
+    ("memory", "Memory", figure_sections.memory),
     ("versions", "Versions", versions),
     ("cases", "All cases", cases),
+    ("step-times", "Step times", figure_sections.step_times),
     ("outcomes", "Skipped and failed", outcomes),
     ("definitions", "What the numbers mean", definitions),
     ("trust", "Can these numbers be believed", trust),

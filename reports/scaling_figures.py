@@ -1,7 +1,7 @@
-"""Tables -> figures, as inline SVG. Nothing is computed here.
+"""Throughput and efficiency against world size. Nothing is computed here.
 
-Every figure takes the rows of one file and model, and a name that is unique on the page. It
-returns None where there is nothing to draw. The page holds the same numbers as a table.
+Both take the rows of one file, model and kind of scaling (reports/scaling.py), and a name that is
+unique on the page. They return None where no series has two world sizes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,27 @@ import numpy as np
 import pandas as pd
 
 from reports import words
-from reports.drawing import axes_in_page_style, colour_of, despine
+from reports.drawing import (
+    LEGEND_LINE_INCHES,
+    axes_in_page_style,
+    colour_of,
+    despine,
+    label_ends,
+    legend_below,
+    named_apart,
+    stroke,
+)
 from reports.frames import Row, groups, rows
 from reports.svg import INK, inline_svg
 
-_HIDDEN_COLOUR, _EXPOSED_COLOUR = "#56b4e9", "#d55e00"
 _MARKERS = "osD^vP*X"
-#: Beyond this many bars a figure is no longer read; the table has them all.
-MOST_CELLS_WITH_BARS = 16
-_LONGEST_LABEL = 48
+#: More lines are no longer told apart; the table has them all.
+MOST_SERIES = 8
+#: Longer names do not fit beside the ends of the lines.
+_LONGEST_END = 16
+_HEIGHT_INCHES = 2.9
+
+Series = dict[str, list[Row]]
 
 
 def throughput(table: pd.DataFrame, name: str) -> str | None:
@@ -28,123 +40,100 @@ def throughput(table: pd.DataFrame, name: str) -> str | None:
     drawn = drawn_series(table, "throughput_samples_per_s")
     if not drawn:
         return None
-    with axes_in_page_style(3.1 + 0.17 * len(drawn)) as (figure, axes):
-        for position, (label, points) in enumerate(drawn.items()):
+    names, common = named_apart(list(drawn))
+    ideals = _ideals([point for points in drawn.values() for point in points])
+    with _axes(names, len(ideals)) as (figure, axes):
+        for position, points in enumerate(drawn.values()):
             aside = _aside(position, len(drawn))
-            _line(axes, points, "throughput", position, label, aside, unit="_samples_per_s")
-        _ideal(axes, [point for points in drawn.values() for point in points])
+            _line(axes, points, "throughput", position, aside, unit="_samples_per_s")
+        for slope, size, _, style in ideals:
+            # A straight line bends on a logarithmic axis.
+            reach = np.geomspace(size, max(_sizes(drawn)))
+            axes.plot(reach, slope * reach, color=INK, linestyle=style, linewidth=0.8, alpha=0.6)
         axes.set(ylabel="samples/s, whole job", title="Throughput")
         axes.set_ylim(bottom=0)
-        _finish(figure, axes, drawn)
+        ends = {label: points[-1]["throughput_samples_per_s"] for label, points in drawn.items()}
+        styles = {label: style for _, _, label, style in ideals}
+        handles = [
+            stroke(INK, label, linestyle=style, linewidth=0.8) for label, style in styles.items()
+        ]
+        axes.yaxis.set_major_formatter(lambda value, _: words.whole_number(value))
+        _finish(figure, axes, drawn, names, ends, handles, common)
         return inline_svg(figure, name, _title("Throughput", table), _spoken(drawn, "throughput"))
 
 
 def efficiency(table: pd.DataFrame, name: str) -> str | None:
     """Efficiency against world size: solid over one process, dashed over the strategy's own."""
     single, same = drawn_series(table, "single_ratio"), drawn_series(table, "same_ratio")
-    labels = list(dict.fromkeys((*single, *same)))
+    labels = list(dict.fromkeys((*single, *same)))[:MOST_SERIES]
     if not labels:
         return None
-    with axes_in_page_style(3.1 + 0.17 * (len(single) + len(same))) as (figure, axes):
+    names, common = named_apart(labels)
+    used = [
+        (of, line, f"over {what}")
+        for of, line, what in ((single, "-", "one process"), (same, "--", "its own 1 rank"))
+        if of
+    ]
+    with _axes(names, len(used)) as (figure, axes):
         for position, label in enumerate(labels):
             aside = _aside(2 * position, 2 * len(labels))
             if label in single:
-                name_ = f"{label}; over one process"
-                _line(axes, single[label], "single", position, name_, aside)
+                _line(axes, single[label], "single", position, aside)
             if label in same:
-                name_, aside = (
-                    f"{label}; over its 1 rank",
-                    _aside(2 * position + 1, 2 * len(labels)),
-                )
-                _line(axes, same[label], "same", position, name_, aside, dashes="--")
-        axes.axhline(1, color=INK, linewidth=0.7, linestyle=":", zorder=1)
+                aside = _aside(2 * position + 1, 2 * len(labels))
+                _line(axes, same[label], "same", position, aside, dashes="--")
+        axes.axhline(1, color=INK, linewidth=0.8, linestyle=":", alpha=0.6, zorder=1)
         axes.set(ylabel="efficiency", title="Efficiency")
         axes.set_ylim(0, max(1.1, axes.get_ylim()[1]))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value * 100:.0f} %")
-        _finish(figure, axes, single | same)
+        ends = {label: same[label][-1]["same_ratio"] for label in labels if label in same}
+        ends |= {label: single[label][-1]["single_ratio"] for label in labels if label in single}
+        handles = [stroke(INK, label, linestyle=line) for _, line, label in used]
+        handles.append(stroke(INK, "ideal, 100 %", linestyle=":", linewidth=0.8))
+        _finish(figure, axes, single | same, names, ends, handles, common)
         spoken = _spoken(single, "single") + " " + _spoken(same, "same")
         return inline_svg(figure, name, _title("Efficiency", table), spoken.strip())
 
 
-def all_reduce(bars: pd.DataFrame, name: str) -> str | None:
-    """Hidden and exposed all-reduce time per step of each rank; a line marks the transfer."""
-    cells = list(groups(rows(bars), "cell").values())[:MOST_CELLS_WITH_BARS]
-    if not cells:
-        return None
-    lines = sum(len(cell) + 1 for cell in cells)
-    with axes_in_page_style(1.1 + 0.19 * lines) as (figure, axes):
-        heights, labels, y = [], [], 0.0
-        for cell in cells:
-            label = words.id_shortened(cell[0]["id"])
-            axes.text(0.005, y, label, va="center", transform=axes.get_yaxis_transform())
-            for bar in cell:
-                y += 1
-                heights.append(y)
-                labels.append(f"rank {bar['rank']}")
-                _bar(axes, bar, y)
-            y += 1.25
-        axes.set_yticks(heights, labels)
-        axes.set_ylim(y - 0.5, -0.8)
-        axes.set(xlabel="ms per step", title="All-reduce time")
-        axes.xaxis.grid(True)
-        axes.tick_params(axis="y", length=0)
-        _legend_of_bars(figure)
-        despine(axes)
-        spoken = " ".join(_spoken_bar(bar) for cell in cells for bar in cell)
-        return inline_svg(figure, name, _title("All-reduce time", bars), spoken)
-
-
-def buckets(table: pd.DataFrame, name: str) -> str | None:
-    """A heat map of throughput over that of the default.
-
-    What cannot be told apart from the default is marked '≈' and has no colour.
-    """
-    import seaborn as sns
-
-    cells = [row for row in rows(table) if row["ratio"] is not None]
-    if len(cells) < 2:
-        return None
-    shape = {"index": "bucket_cap_order", "columns": "gradient_as_bucket_view"}
-    data = pd.DataFrame(cells)
-    data["words"] = [_bucket_words(row) for row in cells]
-    data["shade"] = [1.0 if row["includes_one"] is not False else row["ratio"] for row in cells]
-    values = data.pivot_table(values="shade", aggfunc="first", **shape).astype(float)
-    texts = data.pivot_table(values="words", aggfunc="first", **shape).fillna("")
-    names = dict(zip(data["bucket_cap_order"], data["bucket_cap"], strict=True))
-    reach = max(0.05, float((values - 1).abs().max().max()))
-    with axes_in_page_style(1.0 + 0.45 * len(values)) as (figure, axes):
-        sns.heatmap(
-            values.set_axis([names[order] for order in values.index]),
-            annot=texts.to_numpy(),
-            fmt="",
-            cmap=sns.diverging_palette(40, 250, s=80, l=60, as_cmap=True),
-            vmin=1 - reach,
-            vmax=1 + reach,
-            cbar=False,
-            linewidths=1.5,
-            linecolor="none",
-            ax=axes,
-        )
-        axes.set(xlabel="gradient_as_bucket_view", ylabel="bucket_cap_mb")
-        axes.set_title("Throughput relative to the default")
-        axes.tick_params(length=0, labelrotation=0)
-        spoken = " ".join(
-            f"bucket_cap_mb {row['bucket_cap']}, view {row['gradient_as_bucket_view']}: "
-            f"{_bucket_words(row)}."
-            for row in cells
-        )
-        return inline_svg(figure, name, _title("Bucket settings", table), spoken)
-
-
-def drawn_series(table: pd.DataFrame, value: str) -> dict[str, list[Row]]:
-    """The series a line can be drawn for: at least two world sizes with a value."""
+def drawn_series(table: pd.DataFrame, value: str) -> Series:
+    """The series a line is drawn for: at least two world sizes with a value; of more than
+    MOST_SERIES those with most world sizes."""
     known = [row for row in rows(table) if row[value] is not None and not row["conflict"]]
-    found: dict[str, list[Row]] = {}
-    for (label,), points in groups(known, "series").items():
-        if len({point["world_size"] for point in points}) > 1:
-            short = words.shortened(label, _LONGEST_LABEL)
-            found[f"{short} ({len(found) + 1})" if short in found else short] = points
-    return found
+    found = {
+        label: points
+        for (label,), points in groups(known, "series").items()
+        if len(_world_sizes(points)) > 1
+    }
+    kept = sorted(found, key=lambda label: -len(_world_sizes(found[label])))[:MOST_SERIES]
+    return {label: points for label, points in found.items() if label in kept}
+
+
+def series_left_out(table: pd.DataFrame) -> int:
+    """How many series have a line's worth of numbers and no line."""
+    known = [
+        row
+        for row in rows(table)
+        if row["throughput_samples_per_s"] is not None and not row["conflict"]
+    ]
+    lines = [p for p in groups(known, "series").values() if len(_world_sizes(p)) > 1]
+    return max(0, len(lines) - MOST_SERIES)
+
+
+def _world_sizes(points: list[Row]) -> set[int]:
+    return {point["world_size"] for point in points}
+
+
+def _sizes(drawn: Series) -> list[int]:
+    return sorted({size for points in drawn.values() for size in _world_sizes(points)})
+
+
+def _axes(names: dict[str, str], legend_lines: int) -> Any:
+    lines = legend_lines + (0 if _fit_at_ends(names) else len(names))
+    return axes_in_page_style(_HEIGHT_INCHES + LEGEND_LINE_INCHES * lines)
+
+
+def _fit_at_ends(names: dict[str, str]) -> bool:
+    return len(names) <= 5 and max(map(len, names.values())) <= _LONGEST_END
 
 
 def _aside(position: int, count: int) -> float:
@@ -157,23 +146,16 @@ def _line(
     points: list[Row],
     column: str,
     position: int,
-    label: str,
     aside: float,
     unit: str = "_ratio",
     dashes: str = "-",
 ) -> None:
-    import seaborn as sns
-
     colour = colour_of(points[0]["strategy"])
     marker = _MARKERS[position % len(_MARKERS)]
     sizes = [point["world_size"] for point in points]
     x = [size * (max(sizes) / min(sizes)) ** aside for size in sizes]
     y = [point[f"{column}{unit}"] for point in points]
-    sns.lineplot(
-        x=x, y=y, ax=axes, color=colour, linestyle=dashes, linewidth=1.4, label=label, legend=False
-    )
-    axes.lines[-1].set_marker(marker)
-    axes.lines[-1].set_markersize(4)
+    axes.plot(x, y, color=colour, linestyle=dashes, linewidth=1.4, marker=marker, markersize=4)
     for point, size, value in zip(points, x, y, strict=True):
         if point["oversubscribed"]:
             axes.plot([size], [value], marker="o", markersize=9, color=colour, fillstyle="none")
@@ -182,86 +164,84 @@ def _line(
             axes.plot([size, size], [low, high], color=colour, linewidth=1)
 
 
-def _ideal(axes: Any, points: list[Row]) -> None:
-    """A line through each distinct baseline; without any, one through the smallest world size."""
-    sizes = sorted({point["world_size"] for point in points})
-    origins: dict[float, tuple[str, int]] = {}
+def _ideals(points: list[Row]) -> list[tuple[float, int, str, str]]:
+    """(slope, where it begins, name, line style) for each distinct baseline; without any, one
+    through the smallest world size."""
+    origins: dict[float, tuple[float, int, str, str]] = {}
     for point in points:
-        for column, label, size in (
-            ("single", "ideal from one process", 1),
-            ("same", "ideal from its 1 rank", 1),
-            ("smallest", "linear from", point["smallest_world_size"]),
+        smallest = point["smallest_world_size"]
+        for column, label, size, style in (
+            ("single", "ideal from one process", 1, "--"),
+            ("same", "ideal from its own 1 rank", 1, ":"),
+            ("smallest", f"linear from {smallest} ranks, not efficiency", smallest, ":"),
         ):
             start = point[f"{column}_throughput_samples_per_s"]
             if start is not None:
-                word = (
-                    label if column != "smallest" else f"linear from {size} ranks, not efficiency"
-                )
-                origins.setdefault(start / size, (word, size))
-    seen: set[str] = set()
-    for slope, (label, size) in origins.items():
-        drawn = np.geomspace(size, max(sizes))  # a straight line bends on a logarithmic axis
-        style = "--" if label == "ideal from one process" else ":"
-        axes.plot(
-            drawn,
-            slope * drawn,
-            color=INK,
-            linestyle=style,
-            linewidth=0.8,
-            alpha=0.6,
-            label=None if label in seen else label,
-        )
-        seen.add(label)
+                origins.setdefault(start / size, (start / size, size, label, style))
+    return list(origins.values())
 
 
-def _finish(figure: Any, axes: Any, drawn: dict[str, list[Row]]) -> None:
+def _finish(
+    figure: Any,
+    axes: Any,
+    drawn: Series,
+    names: dict[str, str],
+    ends: dict[str, float],
+    handles: list[Any],
+    common: str,
+) -> None:
     from matplotlib.ticker import NullLocator
 
-    sizes = sorted({point["world_size"] for points in drawn.values() for point in points})
+    sizes = _sizes(drawn)
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("world size")
+    axes.set_xlabel("world size" + (f"; all: {words.shortened(common, 52)}" if common else ""))
     axes.yaxis.grid(True)
     despine(axes)
-    figure.legend(loc="outside lower left", ncols=1, handlelength=3)
+    reach = sizes[-1] / sizes[0]
+    if _fit_at_ends(names):
+        room = 0.1 + 0.022 * max(map(len, names.values()))  # shares of the axis, by letters
+        axes.set_xlim(sizes[0] / reach**0.05, sizes[-1] * reach ** (room / (1 - room)))
+        label_ends(
+            axes,
+            [
+                (
+                    points[-1]["world_size"],
+                    ends[label],
+                    names[label],
+                    colour_of(_strategy(points)),
+                    _MARKERS[position % len(_MARKERS)],
+                )
+                for position, (label, points) in enumerate(drawn.items())
+                if label in ends
+            ],
+        )
+    else:
+        axes.set_xlim(sizes[0] / reach**0.06, sizes[-1] * reach**0.06)
+        handles = [
+            stroke(
+                colour_of(_strategy(points)),
+                names[label],
+                marker=_MARKERS[position % len(_MARKERS)],
+                markersize=4,
+            )
+            for position, (label, points) in enumerate(drawn.items())
+            if label in names
+        ] + handles
+    legend_below(figure, handles)
 
 
-def _bar(axes: Any, bar: Row, y: float) -> None:
-    if bar["hidden_s"] is None:
-        return
-    hidden, exposed = bar["hidden_s"] * 1e3, bar["exposed_s"] * 1e3
-    axes.barh(y, hidden, color=_HIDDEN_COLOUR, height=0.8, linewidth=0)
-    axes.barh(y, exposed, left=hidden, color=_EXPOSED_COLOUR, height=0.8, linewidth=0)
-    if bar["transfer_s"] is not None:
-        at = bar["transfer_s"] * 1e3
-        axes.plot([at, at], [y - 0.5, y + 0.5], color=INK, linewidth=1.4)
-
-
-def _legend_of_bars(figure: Any) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles = [
-        Patch(color=_HIDDEN_COLOUR, label="hidden behind computing"),
-        Patch(color=_EXPOSED_COLOUR, label="exposed"),
-        Line2D([], [], color=INK, linewidth=1.4, label="transfer (the rest is waiting)"),
-    ]
-    figure.legend(handles=handles, loc="outside lower left", ncols=2, handlelength=1.4)
-
-
-def _bucket_words(row: Row) -> str:
-    if row["is_default"]:
-        return "default"
-    alike = "≈ " if row["includes_one"] or row["includes_one"] is None else ""
-    return alike + words.change(row["ratio"])
+def _strategy(points: list[Row]) -> str | None:
+    strategy: str | None = points[0]["strategy"]
+    return strategy
 
 
 def _title(what: str, table: pd.DataFrame) -> str:
     return f"{what}: {table['model'].iloc[0]} ({table['file'].iloc[0]})"
 
 
-def _spoken(drawn: dict[str, list[Row]], column: str) -> str:
+def _spoken(drawn: Series, column: str) -> str:
     unit = "_samples_per_s" if column == "throughput" else "_ratio"
     over = {"single": " over one process", "same": " over its own 1 rank"}.get(column, "")
     say = words.percent if unit == "_ratio" else lambda value: f"{words.plain(value)} samples/s"
@@ -272,11 +252,4 @@ def _spoken(drawn: dict[str, list[Row]], column: str) -> str:
         )
         + "."
         for label, points in drawn.items()
-    )
-
-
-def _spoken_bar(bar: Row) -> str:
-    return (
-        f"{bar['id']}, rank {bar['rank']}: {words.seconds(bar['hidden_s'])} hidden, "
-        f"{words.seconds(bar['exposed_s'])} exposed."
     )

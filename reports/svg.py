@@ -1,9 +1,10 @@
 """A matplotlib figure -> one inline SVG element that can share a page with others.
 
 matplotlib writes a document of its own: ids that repeat from figure to figure, a style rule that
-would reach the whole page, black text. Here ids get the figure's name in front, the rule goes
-(the page has it, for figures only), and ink takes the colour of the page's text, so that light and
-dark both work.
+would reach the whole page, style attributes, black text. Here ids get the figure's name in front,
+the rule goes, style attributes become presentation attributes (the page's Content-Security-Policy
+forbids the former), fonts are the page's, and ink takes the colour of the page's text, so that
+light and dark both work.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -21,16 +24,40 @@ if TYPE_CHECKING:
 INK = "#010203"
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
+#: The properties of matplotlib's style attributes that are presentation attributes as well; with
+#: any other a figure would look different, so it is an error.
+_PRESENTATION = frozenset(
+    (
+        *("fill", "fill-opacity", "fill-rule", "opacity", "stroke", "stroke-opacity"),
+        *("stroke-width", "stroke-linejoin", "stroke-linecap", "stroke-miterlimit"),
+        *("stroke-dasharray", "stroke-dashoffset", "text-anchor", "font-size", "font-style"),
+        *("font-weight", "clip-path", "display"),
+    )
+)
+#: The rest of a font is the page's.
+_FONT = re.compile(r"(?:(italic|oblique) )?(?:(bold|[1-9]00) )?([0-9.]+(?:px)?) ")
+_NOT_KEPT = frozenset(("font-family", "font-variant", "font-stretch"))
+_savers: list[Callable[[Figure], None]] = []
+
+
+@contextmanager
+def also_saved(save: Callable[[Figure], None]) -> Iterator[None]:
+    """Within it every figure that becomes SVG is given to ``save`` as well, before it is closed."""
+    _savers.append(save)
+    try:
+        yield
+    finally:
+        _savers.remove(save)
 
 
 def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     """``name`` must be unique on the page and fit an id; the same figure gives the same text."""
     import matplotlib
 
+    for save in _savers:
+        save(figure)
     buffer = io.StringIO()
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": name}):
-        # Fonts are the reader's; that ours lacks a letter of somebody's label does not matter.
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
+    with quiet_about_fonts(), matplotlib.rc_context({"svg.hashsalt": name}):
         no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=no_metadata)
     ElementTree.register_namespace("", _SVG)
@@ -38,10 +65,62 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     root = ElementTree.fromstring(buffer.getvalue())
     _drop_document_parts(root)
     for element in root.iter():
-        for key, value in element.attrib.items():
+        for key, value in presented(element.attrib).items():
             element.set(key, _own(key, value, name))
+        element.attrib.pop("style", None)
     _describe(root, name, title, description)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+@contextmanager
+def quiet_about_fonts() -> Iterator[None]:
+    """Fonts are the reader's; that ours lacks a letter of somebody's label does not matter."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield
+
+
+def standing_alone(svg: str, width_px: int = 720) -> str:
+    """The same figure as a document of its own: dark on white, with a size and a common font."""
+    root = ElementTree.fromstring(svg)
+    *_, width, height = map(float, root.attrib["viewBox"].split())
+    root.set("width", str(width_px))
+    root.set("height", f"{width_px * height / width:.0f}")
+    root.set("color", "#1b1f24")
+    root.set("font-family", "system-ui, -apple-system, Segoe UI, Roboto, Noto Sans, sans-serif")
+    paper = {"width": "100%", "height": "100%", "fill": "#ffffff"}
+    root.insert(2, ElementTree.Element(f"{{{_SVG}}}rect", paper))  # after title and desc
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", _XLINK)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def presented(attributes: dict[str, str]) -> dict[str, str]:
+    """The attributes with those that say what ``style`` said.
+
+    Raises ValueError for a property that no attribute can say.
+    """
+    found = {key: value for key, value in attributes.items() if key != "style"}
+    for declaration in filter(None, map(str.strip, attributes.get("style", "").split(";"))):
+        key, _, value = (part.strip() for part in declaration.partition(":"))
+        if key == "font":
+            found |= _font(value)
+        elif key in _PRESENTATION:
+            found[key] = value
+        elif key not in _NOT_KEPT:
+            raise ValueError(f"style {key!r} has no presentation attribute")
+    if "font-size" in found:
+        found["font-size"] = found["font-size"].removesuffix("px")
+    return found
+
+
+def _font(shorthand: str) -> dict[str, str]:
+    match = _FONT.match(shorthand)
+    if match is None:
+        raise ValueError(f"font {shorthand!r} is of unknown form")
+    slant, weight, size = match.groups()
+    said = {"font-style": slant, "font-weight": weight, "font-size": size}
+    return {key: value for key, value in said.items() if value is not None}
 
 
 def _drop_document_parts(root: ElementTree.Element) -> None:

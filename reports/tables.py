@@ -11,10 +11,14 @@ from reports.choices import bucket_table, strategy_table
 from reports.communication import all_reduce_bars, all_reduce_table
 from reports.comparison import Comparison, compare
 from reports.load import Records
+from reports.memory import memory_table
 from reports.phases import phase_table
 from reports.scaling import scaling_table
 from reports.sides import comparable_runs, of_run
 from reports.stats import with_estimates
+from reports.step_phases import step_phase_table
+from reports.step_times import step_time_table
+from reports.timelines import timeline_table
 from reports.trust import trust_table
 from reports.verdict import best_table, largest_table
 from reports.waterfall import waterfall_table
@@ -34,6 +38,12 @@ class Tables:
     bucket_memory: pd.DataFrame
     strategies: pd.DataFrame
     phases: pd.DataFrame
+    step_phases: pd.DataFrame
+    step_times: pd.DataFrame
+    memory: pd.DataFrame
+    timelines: pd.DataFrame
+    #: Cases that have none although one was recorded, with their reasons.
+    no_timelines: pd.DataFrame
     trust: pd.DataFrame
     best: pd.DataFrame
     largest: pd.DataFrame
@@ -47,6 +57,7 @@ def compute(records: Records) -> Tables:
     waterfall = waterfall_table(cells, records.launches, records.ranks)
     all_reduce = all_reduce_table(cells, records.launches, records.ranks)
     buckets = bucket_table(cells, records.launches, records.ranks, records.outcomes)
+    timelines, no_timelines = timeline_table(cells, records.timelines, records.stretches)
     return Tables(
         records=records,
         cells=cells,
@@ -58,6 +69,11 @@ def compute(records: Records) -> Tables:
         bucket_memory=bucket_memory_table(buckets, records.launches, records.ranks),
         strategies=strategy_table(cells, records.outcomes),
         phases=phase_table(cells, records.launches, records.ranks),
+        step_phases=step_phase_table(cells, records.ranks),
+        step_times=step_time_table(cells, records.launches),
+        memory=memory_table(cells, records.ranks),
+        timelines=timelines,
+        no_timelines=no_timelines,
         trust=trust_table(cells, records.launches, records.ranks, records.files, waterfall),
         best=best_table(cells),
         largest=largest_table(scaling),

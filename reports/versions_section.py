@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reports import attribution, compare_words
+from markupsafe import Markup
+
+from reports import attribution, compare_words, versions_figure
 from reports.comparison import FLAGGED, Comparison, Versus
 from reports.environment import ENVIRONMENT
 from reports.frames import Row, groups, rows
@@ -17,11 +19,11 @@ def section(comparisons: Sequence[Comparison]) -> str | None:
     if not comparisons:
         return None
     return ENVIRONMENT.get_template("versions.html.j2").render(
-        parts=[_part(one) for one in comparisons], compare_words=compare_words
+        parts=[_part(n, one) for n, one in enumerate(comparisons)], compare_words=compare_words
     )
 
 
-def _part(comparison: Comparison) -> dict[str, Any]:
+def _part(n: int, comparison: Comparison) -> dict[str, Any]:
     conclusion = conclude(comparison)
     return {
         "title": compare_words.title(comparison),
@@ -30,16 +32,23 @@ def _part(comparison: Comparison) -> dict[str, Any]:
         "how": compare_words.how(comparison),
         "care": compare_words.care(comparison),
         "legend": compare_words.legend(comparison, len(gate_rows(comparison))),
-        "news": [_versus(comparison, versus) for versus in comparison.news],
+        "news": [
+            _versus(comparison, versus, f"versions-{n}-{k}")
+            for k, versus in enumerate(comparison.news)
+        ],
     }
 
 
-def _versus(comparison: Comparison, versus: Versus) -> dict[str, Any]:
+def _versus(comparison: Comparison, versus: Versus, name: str) -> dict[str, Any]:
     own, rest, parts = (
         [row for row in rows(table) if row["new"] == versus.new.name]
         for table in (comparison.rows, comparison.uncompared, comparison.parts)
     )
+    table = comparison.rows[comparison.rows["new"] == versus.new.name]
+    title = f"{versus.new.name} against {comparison.sides.base.name}"
+    svg = versions_figure.versions(table, comparison.delta, title, name)
     return {
+        "figure": Markup(svg) if svg else None,
         "a": compare_words.side("A", comparison.sides.base, comparison.base_facts),
         "b": compare_words.side("B", versus.new, versus.facts),
         "differences": versus.differences,

@@ -7,14 +7,20 @@ from typing import Any
 import pandas as pd
 
 from reports import words
-from reports.drawing import axes_in_page_style, colour_of, despine
+from reports.drawing import (
+    COST_COLOUR,
+    GAIN_COLOUR,
+    Lines,
+    axes_in_page_style,
+    beside,
+    colour_of,
+)
 from reports.frames import Row, rows
 from reports.svg import INK, inline_svg
 from reports.waterfall import LEVELS, TERMS
 
 #: Each case takes up to six bars; beyond this many cases the table is the better place to look.
 MOST_CELLS = 5
-_LOSS_COLOUR, _GAIN_COLOUR = "#d55e00", "#56b4e9"
 _SHORT = {
     "wrapper": "wrapper",
     "contention": "contention",
@@ -36,28 +42,21 @@ def waterfall(table: pd.DataFrame, name: str) -> str | None:
     cells = sorted(rows(table), key=lambda row: begins.index(row["begins"]))[:MOST_CELLS]
     if not cells:
         return None
-    bars = [_bars(cell) for cell in cells]
-    lines = sum(len(own) + 1.4 for own in bars)
-    longest = max(start + max(length, 0) for own in bars for _, start, length, _, _ in own)
-    with axes_in_page_style(0.9 + 0.19 * lines) as (figure, axes):
-        heights, labels, y = [], [], 0.0
-        for cell, own in zip(cells, bars, strict=True):
-            label = words.id_shortened(cell["id"])
-            axes.text(0.005, y, label, va="center", transform=axes.get_yaxis_transform())
-            for label, start, length, colour, said in own:
-                y += 1
-                heights.append(y)
-                labels.append(label)
+    longest = 0.0
+    with axes_in_page_style(3) as (figure, axes):
+        lines = Lines(figure, axes)
+        for cell in cells:
+            lines.heading(words.id_shortened(cell["id"]))
+            before: tuple[float, float] | None = None
+            for label, start, length, colour, said in _bars(cell):
+                y = lines.line(label)
+                if before is not None:
+                    _level(axes, *before, y)
                 _bar(axes, y, start * 1e3, length * 1e3, colour, said)
-            _levels(axes, own, y)
-            y += 1.4
-        axes.set_yticks(heights, labels)
-        axes.set_ylim(y - 0.6, -0.8)
-        axes.set_xlim(0, longest * 1e3 * 1.2)  # room for the number beside the longest bar
-        axes.set(xlabel="ms per step", title="Where the time of a step goes")
-        axes.xaxis.grid(True)
-        axes.tick_params(axis="y", length=0)
-        despine(axes)
+                before = (start + length) * 1e3, y
+                longest = max(longest, start * 1e3, (start + length) * 1e3)
+        axes.set_xlim(0, longest * 1.35)  # room for the numbers beside the longest bar
+        lines.finish("ms per step", "Where the time of a step goes")
         spoken = " ".join(map(_spoken, cells))
         return inline_svg(figure, name, _title(table), spoken)
 
@@ -66,37 +65,33 @@ _Bar = tuple[str, float, float, str, str]
 
 
 def _bars(cell: Row) -> list[_Bar]:
-    """(label, where it starts, s, how long it is, s, colour, the number beside it)."""
+    """(label, where it starts, s, how long it is, s, colour, the numbers beside it)."""
     begins: str = cell["begins"]
-    at = cell["begins_s"]
-    first = _SHORT_LEVELS.get(begins, begins)
-    found = [(first, 0.0, at, colour_of("single"), words.milliseconds(at))]
+    at, whole = cell["begins_s"], cell["step_s"]
+    said = f"{words.milliseconds(at)} ms"
+    found = [(_SHORT_LEVELS.get(begins, begins), 0.0, at, colour_of("single"), said)]
     for term, label in _SHORT.items():
         seconds = cell[f"{term}_s"]
         if seconds is None:
             continue
-        colour = _LOSS_COLOUR if seconds >= 0 else _GAIN_COLOUR
-        found.append((label, at, seconds, colour, words.signed_milliseconds(seconds)))
+        colour = COST_COLOUR if seconds >= 0 else GAIN_COLOUR
+        share = words.signed_percent(cell[f"{term}_ratio"])
+        said = f"{words.signed_milliseconds(seconds)} ms, {share}"
+        found.append((label, at, seconds, colour, said))
         at += seconds
-    whole = cell["step_s"]
-    found.append((LEVELS["step"], 0.0, whole, colour_of("ddp"), words.milliseconds(whole)))
+    said = f"{words.milliseconds(whole)} ms"
+    found.append((LEVELS["step"], 0.0, whole, colour_of("ddp"), said))
     return found
 
 
 def _bar(axes: Any, y: float, start: float, length: float, colour: str, said: str) -> None:
-    axes.barh(y, length, left=start, color=colour, height=0.8, linewidth=0)
-    right = max(start, start + length)
-    axes.annotate(
-        said, (right, y), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8
-    )
+    axes.barh(y, length, left=start, color=colour, height=0.76, linewidth=0)
+    beside(axes, max(start, start + length), y, said)
 
 
-def _levels(axes: Any, bars: list[_Bar], last_y: float) -> None:
-    """Thin lines from where one bar ends to where the next begins."""
-    for n, (_, start, length, _, _) in enumerate(bars[:-1]):
-        y = last_y - len(bars) + 1 + n
-        end = (start + length) * 1e3
-        axes.plot([end, end], [y - 0.4, y + 1.4], color=INK, linewidth=0.6, alpha=0.7)
+def _level(axes: Any, x: float, above: float, below: float) -> None:
+    """A thin line from where one bar ends to where the next begins."""
+    axes.plot([x, x], [above - 0.38, below + 0.38], color=INK, linewidth=0.6, alpha=0.7)
 
 
 def _title(table: pd.DataFrame) -> str:

@@ -37,10 +37,10 @@ def profiled_pass(
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     steps = job["profiled_steps"]
     clock = device.clock
-    marks = PhaseMarks(clock.mark, loop.phases)
+    phase_marks = PhaseMarks(clock.mark, loop.phases)
     ranks.barrier()
     with (
-        loop.marked_by(marks),
+        loop.marked_by(phase_marks),
         torch.profiler.profile(
             activities=activities,
             schedule=torch.profiler.schedule(wait=0, warmup=1, active=steps, repeat=1),
@@ -48,7 +48,7 @@ def profiled_pass(
         ) as profiler,
     ):
         loop.step()
-        marks.end_step()
+        phase_marks.end_step()
         device.synchronize()
         profiler.step()
         clock.start()
@@ -56,7 +56,7 @@ def profiled_pass(
             if step:
                 profiler.step()
             loop.step()
-            marks.end_step()
+            phase_marks.end_step()
         clock.mark()
         clock.finish()
         profiler.step()
