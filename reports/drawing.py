@@ -155,7 +155,12 @@ def label_ends(axes: Any, ends: list[tuple[float, float, str, str, str]]) -> Non
     """
     low, high = axes.get_ylim()
     ends = sorted(ends, key=lambda end: end[1])
-    places = spread_apart([end[1] for end in ends], 0.075 * (high - low))
+    least = 0.075 * (high - low)
+    places = spread_apart([end[1] for end in ends], least)
+    floor = low + least / 2
+    for n, place in enumerate(places):
+        places[n] = max(place, floor)
+        floor = places[n] + least
     for at, (x, _, text, colour, marker) in zip(places, ends, strict=True):
         axes.annotate(
             _GLYPHS.get(marker, "●"),
@@ -168,6 +173,20 @@ def label_ends(axes: Any, ends: list[tuple[float, float, str, str, str]]) -> Non
             annotation_clip=False,
         )
         beside(axes, x, at, text, xytext=(14, 0), annotation_clip=False)
+
+
+def bounded_reach(values: list[float], ends: list[float]) -> float:
+    """How far up an axis from 0 goes: to the ends of intervals, unless these dwarf the values. An
+    interval from two launches can reach a thousand times as far as anything that was measured, and
+    a figure of it would show nothing else; ``beyond`` marks what goes on."""
+    top = max(values)
+    return max([top, *(end for end in ends if end <= 2 * top)]) * 1.08
+
+
+def beyond(axes: Any, x: float, y: float, colour: str, towards: str) -> None:
+    """A small arrow where an interval goes on beyond the axes: "up", "left" or "right"."""
+    marker = {"up": "^", "left": "<", "right": ">"}[towards]
+    axes.plot([x], [y], marker, color=colour, markersize=4.5, clip_on=False, zorder=5)
 
 
 def spread_apart(values: list[float], least: float) -> list[float]:

@@ -51,13 +51,14 @@ def phases(tables: Tables) -> str | None:
             for row in rows(table)
         ]
         headings = ["step, ms", *(f"{phase_name(name)}, ms" for name in PHASES)]
-        parts += _part(file, f"{model}: phases of a step", svg, headings, lines, notes)
+        parts += _part(file, f"{model}, phases", svg, headings, lines, notes)
     return _render(
         "Medians of the slowest rank, mean over launches; they need not add up to the measured "
         "step, which is the line. DDP's all-reduces run within backward.",
         parts,
         tables,
         _more_models(models),
+        "Phases of a step",
     )
 
 
@@ -69,7 +70,7 @@ def timelines(tables: Tables) -> str | None:
         lines = [(row, _stretch(row)) for row in rows(table)]
         headings = ["rank", "what", "size", "from, ms", "to, ms", "lasts, ms", "of it waiting, ms"]
         notes = _notes_of_timeline(rows(table)[0], len({row["rank"] for row, _ in lines}))
-        parts += _part(file, f"One step of {id}", svg, headings, lines, notes)
+        parts += _part(file, id, svg, headings, lines, notes)
     notes = [f"{row['id']}: no timeline, {row['reason']}." for row in rows(tables.no_timelines)]
     if len(cells) > MOST_FIGURES:
         notes.append(
@@ -82,6 +83,7 @@ def timelines(tables: Tables) -> str | None:
         parts,
         tables,
         notes,
+        "One step on all ranks",
     )
 
 
@@ -210,10 +212,19 @@ def _by(table: pd.DataFrame, *names: str) -> list[tuple[str, str, pd.DataFrame]]
 
 
 def _render(
-    lead: str, parts: Sequence[Part], tables: Tables, notes: Sequence[str] = ()
+    lead: str,
+    parts: Sequence[Part],
+    tables: Tables,
+    notes: Sequence[str] = (),
+    title: str | None = None,
 ) -> str | None:
+    """``title``: of a part of a section that has others."""
     if not parts and not notes:
         return None
     return ENVIRONMENT.get_template("figure_parts.html.j2").render(
-        lead=lead, parts=parts, notes=notes, several=len(tables.records.files) > 1
+        title=title,
+        lead=lead,
+        parts=parts,
+        notes=notes,
+        several=len(tables.records.files) > 1,
     )

@@ -15,6 +15,8 @@ from reports import words
 from reports.drawing import (
     LEGEND_LINE_INCHES,
     axes_in_page_style,
+    beyond,
+    bounded_reach,
     colour_of,
     despine,
     label_ends,
@@ -51,7 +53,8 @@ def throughput(table: pd.DataFrame, name: str) -> str | None:
             reach = np.geomspace(size, max(_sizes(drawn)))
             axes.plot(reach, slope * reach, color=INK, linestyle=style, linewidth=0.8, alpha=0.6)
         axes.set(ylabel="samples/s, whole job", title="Throughput")
-        axes.set_ylim(bottom=0)
+        tops = [slope * max(_sizes(drawn)) for slope, *_ in ideals]
+        _limit(axes, [(points, "throughput", "_samples_per_s") for points in drawn.values()], tops)
         ends = {label: points[-1]["throughput_samples_per_s"] for label, points in drawn.items()}
         styles = {label: style for _, _, label, style in ideals}
         handles = [
@@ -84,7 +87,12 @@ def efficiency(table: pd.DataFrame, name: str) -> str | None:
                 _line(axes, same[label], "same", position, aside, dashes="--")
         axes.axhline(1, color=INK, linewidth=0.8, linestyle=":", alpha=0.6, zorder=1)
         axes.set(ylabel="efficiency", title="Efficiency")
-        axes.set_ylim(0, max(1.1, axes.get_ylim()[1]))
+        _limit(
+            axes,
+            [(p, "single", "_ratio") for p in single.values()]
+            + [(p, "same", "_ratio") for p in same.values()],
+            [1.0],
+        )
         axes.yaxis.set_major_formatter(lambda value, _: f"{value * 100:.0f} %")
         ends = {label: same[label][-1]["same_ratio"] for label in labels if label in same}
         ends |= {label: single[label][-1]["single_ratio"] for label in labels if label in single}
@@ -162,6 +170,22 @@ def _line(
         low, high = point[f"{column}_low{unit}"], point[f"{column}_high{unit}"]
         if low is not None and high is not None:
             axes.plot([size, size], [low, high], color=colour, linewidth=1)
+
+
+def _limit(axes: Any, lines: list[tuple[list[Row], str, str]], tops: list[float]) -> None:
+    """The vertical axis from 0, and arrows where an interval goes beyond it."""
+    values = [point[f"{column}{unit}"] for points, column, unit in lines for point in points]
+    highs = [
+        (point["world_size"], high, colour_of(point["strategy"]))
+        for points, column, unit in lines
+        for point in points
+        if (high := point[f"{column}_high{unit}"]) is not None
+    ]
+    reach = bounded_reach([*values, *tops], [high for _, high, _ in highs])
+    axes.set_ylim(0, reach)
+    for size, high, colour in highs:
+        if high > reach:
+            beyond(axes, size, reach, colour, "up")
 
 
 def _ideals(points: list[Row]) -> list[tuple[float, int, str, str]]:

@@ -31,7 +31,7 @@ MOST_RANKS = 8
 #: Of this many collectives each has a line of its own.
 _MOST_OWN_LINES = 6
 _OTHER_PHASE = "#7d8a97"
-_PHASE_HEIGHT, _CALL_HEIGHT = 0.9, 0.62
+_PHASE_HEIGHT, _CALL_HEIGHT = 1.0, 0.84
 
 
 def timeline(table: pd.DataFrame, name: str) -> str | None:
@@ -67,7 +67,7 @@ def timeline(table: pd.DataFrame, name: str) -> str | None:
 
 
 def _rank(axes: Any, lines: Lines, rank: int, parts: Sequence[Row]) -> None:
-    y = lines.line(f"rank {rank}", _PHASE_HEIGHT + 0.1)
+    y = lines.line(f"rank {rank}", _PHASE_HEIGHT + 0.15)
     for part in parts:
         start, end = part["start_s"] * 1e3, part["end_s"] * 1e3
         if part["name"] == STEP and part["lane"] is None:
@@ -108,7 +108,7 @@ def in_lines(calls: Sequence[Row]) -> list[list[Row]]:
 def _call(axes: Any, y: float, call: Row) -> None:
     start, end = call["start_s"] * 1e3, call["end_s"] * 1e3
     moves = start + (call["wait_s"] or 0) * 1e3
-    height = _CALL_HEIGHT * 0.7
+    height = _CALL_HEIGHT * 0.62
     if moves > start:
         axes.barh(
             y,

@@ -21,6 +21,7 @@ from reports.drawing import (
     Lines,
     axes_in_page_style,
     beside,
+    beyond,
     legend_below,
     stroke,
 )
@@ -58,16 +59,16 @@ def versions(table: pd.DataFrame, delta: float, title: str, name: str) -> str | 
         return None
     shown = sorted(judged, key=_gravity)[:MOST_CASES]
     metric = next(one for one in METRICS if one.name == shown[0]["metric"])
-    ends = [100 * delta, -100 * delta]
+    reach = _reach(shown, delta)
     with axes_in_page_style(3) as (figure, axes):
         lines = Lines(figure, axes)
         for row in shown:
             lines.heading(words.id_shortened(row["case"]))
-            ends += _effect(axes, lines.line(), row)
+            _effect(axes, lines.line(), row, reach)
         axes.axvspan(-100 * delta, 100 * delta, color=INK, alpha=0.1, linewidth=0, zorder=0)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
-        room = 0.06 * (max(ends) - min(ends))
-        axes.set_xlim(min(ends) - room, max(ends) + room)
+        room = 0.06 * (reach[1] - reach[0])
+        axes.set_xlim(reach[0] - room, reach[1] + room)
         axes.xaxis.set_major_formatter(_percent)
         handles = _legend(shown, metric.worse, metric.better)
         legend_below(figure, handles, columns=2)
@@ -84,13 +85,29 @@ def _percent(value: float, _: int) -> str:
     return f"{value:+g} %".replace("-", "−") if value else "0 %"
 
 
-def _effect(axes: Any, y: float, row: Row) -> list[float]:
-    """What was drawn from where to where."""
+def _reach(shown: Sequence[Row], delta: float) -> tuple[float, float]:
+    """From where to where the axis goes, %: over all effects and the band, and over intervals
+    unless these dwarf them."""
+    effects = [100 * (row["effect"] - 1) for row in shown]
+    most = 4 * max(200 * delta, *map(abs, effects))
+    ends = [
+        100 * (row[end] - 1) for row in shown for end in ("low", "high") if row[end] is not None
+    ]
+    kept = [200 * delta, -200 * delta, *effects, *(max(-most, min(most, end)) for end in ends)]
+    return min(kept), max(kept)
+
+
+def _effect(axes: Any, y: float, row: Row, reach: tuple[float, float]) -> None:
     look, at = _look(row), 100 * (row["effect"] - 1)
-    ends = [at]
+    right = at
     if row["low"] is not None and row["high"] is not None:
-        ends += [100 * (row["low"] - 1), 100 * (row["high"] - 1)]
-        axes.plot(ends[1:], [y, y], color=look.colour, linewidth=1.4, zorder=2)
+        low, high = (100 * (row[end] - 1) for end in ("low", "high"))
+        left, right = max(low, reach[0]), min(high, reach[1])
+        axes.plot([left, right], [y, y], color=look.colour, linewidth=1.4, zorder=2)
+        if low < left:
+            beyond(axes, left, y, look.colour, "left")
+        if high > right:
+            beyond(axes, right, y, look.colour, "right")
     _marker(axes, at, y, look)
     if _confirmed(row):
         axes.plot(
@@ -103,8 +120,7 @@ def _effect(axes: Any, y: float, row: Row) -> list[float]:
             zorder=3,
             markeredgewidth=1.2,
         )
-    beside(axes, max(ends), y, words.change(row["effect"]), xytext=(6, 0))
-    return ends
+    beside(axes, right, y, words.change(row["effect"]), xytext=(6, 0))
 
 
 def _marker(axes: Any, x: float, y: float, look: _Look) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from reports.figures import drawn_series
 from reports.frames import rows
 from reports.load import load
 from reports.page import render
+from reports.scaling_figures import drawn_series
 from reports.tables import Tables, compute
 from tests.sweeps import MODELS, SHORT, Sweep, needs_shared, results, sweep
 

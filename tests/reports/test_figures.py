@@ -172,6 +172,24 @@ def test_a_figure_of_very_many_series_is_bounded(written: Written) -> None:
     assert scaling_figures.series_left_out(tables.scaling) == 12 - scaling_figures.MOST_SERIES
 
 
+def test_an_interval_that_dwarfs_the_values_does_not_make_the_axis(written: Written) -> None:
+    """Two launches far apart: t with one degree of freedom."""
+    entries = [
+        entry(case(strategy="ddp", world_size=size), [0.1, 0.2], launches=2) for size in (1, 2)
+    ]
+    table = one_file(written, entries).scaling
+    high = max(row["throughput_high_samples_per_s"] for row in rows(table))
+    assert high > 10_000
+    drawn = Drawn(scaling_figures.throughput(table, "t"))
+    ticks = [float(text.replace("\u202f", "")) for text in drawn.texts if text[0].isdigit()]
+    assert max(ticks) < 1000
+    # Both intervals go on, and arrows say so.
+    assert drawn.svg.count("clip-path") > 0
+    colour = colour_of("ddp")
+    arrows = [y for _, y in drawn.marks(colour)]
+    assert arrows.count(min(arrows)) == 2
+
+
 def test_one_world_size_is_no_line(written: Written) -> None:
     tables = one_file(written, [entry(case(strategy="ddp", world_size=2))])
     assert scaling_figures.throughput(tables.scaling, "t") is None
@@ -426,7 +444,8 @@ def test_of_each_model_and_strategy_the_most_ranks_are_shown(written: Written) -
         "all_reduce-resnet18-w2",
     ]
     page = render(tables)
-    assert page.count("One step of ") >= 2
+    assert page.count("<h3>One step on all ranks</h3>") == 1
+    assert page.count("<h4>ddp-resnet18-w4</h4>") == 1
     assert "of it waiting, ms" in page
 
 
@@ -440,7 +459,7 @@ def test_a_timeline_that_could_not_be_made_says_why(written: Written) -> None:
     # A file of an older version says nothing of it.
     older = render(one_file(written, [entry(case(strategy="ddp", world_size=2))]))
     assert "no timeline" not in older
-    assert "One step of" not in older
+    assert "One step on all ranks" not in older
 
 
 @pytest.mark.parametrize(
