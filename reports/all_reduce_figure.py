@@ -35,7 +35,7 @@ def all_reduce(bars: pd.DataFrame, name: str) -> str | None:
     with axes_in_page_style(3) as (figure, axes):
         lines = Lines(figure, axes)
         for cell in cells:
-            lines.heading(words.id_shortened(cell[0]["id"]))
+            lines.heading(cell[0]["id"])
             for bar in cell:
                 _bar(axes, bar, lines.line(f"rank {bar['rank']}"))
         axes.set_xlim(left=0)

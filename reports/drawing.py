@@ -50,6 +50,8 @@ LINE_INCHES = 0.19
 FRAME_INCHES = 0.75
 LEGEND_LINE_INCHES = 0.17
 SMALL = 8.4
+#: Letters that fit side by side in a figure.
+LONGEST_HEADING = 48
 #: matplotlib's markers as letters.
 _GLYPHS = {"o": "●", "s": "■", "D": "◆", "^": "▲", "v": "▼", "P": "✚", "*": "★", "X": "✖"}
 
@@ -110,7 +112,9 @@ class Lines:
         if self._y:
             self._y += 0.4
         self._axes.text(
-            *(0.005, self._y, text), va="center", transform=self._axes.get_yaxis_transform()
+            *(0.005, self._y, words.id_shortened(text, LONGEST_HEADING)),
+            va="center",
+            transform=self._axes.get_yaxis_transform(),
         )
         self._y += 1
 
@@ -165,14 +169,14 @@ def label_ends(axes: Any, ends: list[tuple[float, float, str, str, str]]) -> Non
         axes.annotate(
             _GLYPHS.get(marker, "●"),
             (x, at),
-            xytext=(5, 0),
+            xytext=(8, 0),
             textcoords="offset points",
             va="center",
-            fontsize=SMALL - 1,
+            fontsize=SMALL,
             color=colour,
             annotation_clip=False,
         )
-        beside(axes, x, at, text, xytext=(14, 0), annotation_clip=False)
+        beside(axes, x, at, text, xytext=(18, 0), annotation_clip=False)
 
 
 def bounded_reach(values: list[float], ends: list[float]) -> float:

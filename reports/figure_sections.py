@@ -100,9 +100,14 @@ def memory(tables: Tables) -> str | None:
         headings = ["peak", "lowest launch", "highest launch", "smallest rank"]
         kind = KINDS.get(rows(table)[0]["peak_kind"], "kind of memory not stated")
         parts += _part(file, f"{model}: {kind}", svg, headings, lines, notes)
+    lead = "The largest rank's peak, median over launches."
+    if (tables.memory["peak_kind"] == "rss").any():
+        lead += (
+            " On a CPU it is the resident memory of the process, libraries and all, which is "
+            "coarse."
+        )
     return _render(
-        "The largest rank's peak, median over launches. On a CPU it is the resident memory of the "
-        "process, libraries and all, which is coarse.",
+        lead,
         parts,
         tables,
         _more_models(models),

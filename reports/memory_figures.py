@@ -34,7 +34,7 @@ def memory(table: pd.DataFrame, name: str) -> str | None:
     with axes_in_page_style(3) as (figure, axes):
         lines = Lines(figure, axes)
         for cell in cells:
-            lines.heading(words.id_shortened(cell["id"]))
+            lines.heading(cell["id"])
             y = lines.line()
             low, peak, high, least = (
                 cell[f"{name_}_bytes"] / scale for name_ in ("low", "peak", "high", "least")

@@ -30,7 +30,7 @@ def phases(table: pd.DataFrame, name: str) -> str | None:
     with axes_in_page_style(3) as (figure, axes):
         lines = Lines(figure, axes)
         for cell in cells:
-            lines.heading(words.id_shortened(cell["id"]))
+            lines.heading(cell["id"])
             y, end = lines.line(), 0.0
             for phase in (name for name in PHASES if cell[f"{name}_s"]):
                 length = cell[f"{phase}_s"] * 1e3

@@ -28,7 +28,7 @@ def step_times(table: pd.DataFrame, name: str) -> str | None:
     with axes_in_page_style(3) as (figure, axes):
         lines = Lines(figure, axes)
         for cell in cells:
-            lines.heading(words.id_shortened(cell[0]["id"]))
+            lines.heading(cell[0]["id"])
             for launch in cell[:MOST_LAUNCHES]:
                 _launch(axes, lines.line("", _HEIGHT), launch)
         handles = [

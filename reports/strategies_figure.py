@@ -29,7 +29,7 @@ def strategies(table: pd.DataFrame, name: str) -> str | None:
     with axes_in_page_style(3) as (figure, axes):
         lines = Lines(figure, axes)
         for row in pairs:
-            lines.heading(words.shortened(_heading(row), 64))
+            lines.heading(_heading(row))
             y = lines.line("DDP", 0.8)
             end = _bar(axes, y, row, "ddp", "ddp")
             ratio = words.change(row["ratio"])

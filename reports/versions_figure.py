@@ -63,7 +63,7 @@ def versions(table: pd.DataFrame, delta: float, title: str, name: str) -> str | 
     with axes_in_page_style(3) as (figure, axes):
         lines = Lines(figure, axes)
         for row in shown:
-            lines.heading(words.id_shortened(row["case"]))
+            lines.heading(row["case"])
             _effect(axes, lines.line(), row, reach)
         axes.axvspan(-100 * delta, 100 * delta, color=INK, alpha=0.1, linewidth=0, zorder=0)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)

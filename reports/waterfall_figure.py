@@ -46,7 +46,7 @@ def waterfall(table: pd.DataFrame, name: str) -> str | None:
     with axes_in_page_style(3) as (figure, axes):
         lines = Lines(figure, axes)
         for cell in cells:
-            lines.heading(words.id_shortened(cell["id"]))
+            lines.heading(cell["id"])
             before: tuple[float, float] | None = None
             for label, start, length, colour, said in _bars(cell):
                 y = lines.line(label)

@@ -68,7 +68,7 @@ def test_every_word_of_a_figure_is_on_the_screen_and_readable(
         for text, left, right, size in figure["words"]:
             assert left >= -0.5, (figure["name"], text)
             assert right <= width + 0.5, (figure["name"], text, right)
-            assert size >= 8 or text == "●", (figure["name"], text, size)
+            assert size >= 8, (figure["name"], text, size)
     page.close()
 
 

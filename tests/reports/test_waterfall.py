@@ -198,7 +198,7 @@ def test_who_has_a_waterfall(written: Written) -> None:
         two_ranks(slowest_s=None, mean_s=None),
     )
     assert rows(tables.waterfall) == []
-    assert 'id="waterfall"' not in render(tables)
+    assert 'id="waterfall-0-title"' not in render(tables)
 
 
 @pytest.mark.parametrize("wrong", ["text", [1], {"a": 1}, -3, 0, True, float("nan")])
