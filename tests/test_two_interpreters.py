@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.sweeps import ROOT, Sweep, start_sweep, sweep
+from tests.sweeps import ROOT, Sweep, start_sweep
 from tests.test_interruptions import interrupted
 
 #: A model whose step waits, longer where the interpreter has been told so.
@@ -72,7 +72,8 @@ def test_a_slower_interpreter_is_found_and_confirmed_also_after_a_kill(tmp_path:
     running = start_sweep(tmp_path, *asked)
     interrupted(running, 8, signal.SIGKILL)  # the header, and 7 of the 8 results of two launches
     running.end(clean=False)
-    ran = sweep(tmp_path, *asked, "--resume")
+    # Ranks are started 26 times, each with an import of torch: a busy machine takes minutes.
+    ran = start_sweep(tmp_path, *asked, "--resume").end(timeout_s=900)
     assert ran.status == 0, ran.output
     assert "launches of 4 cells were taken from" in ran.output
 
