@@ -1,9 +1,9 @@
 """A matplotlib figure -> one inline SVG element that can share a page with others.
 
 matplotlib writes a document of its own: ids that repeat from figure to figure, a style rule that
-would reach the whole page, black text. Here ids get the figure's name in front, the rule goes
-(the page has it, for figures only), and ink takes the colour of the page's text, so that light and
-dark both work.
+would reach the whole page, style attributes that the page's policy forbids, black text. Here ids
+get the figure's name in front, styles become attributes (svg_style.py), and ink takes the colour
+of the page's text, so that light and dark both work.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
+
+from reports.svg_style import use_attributes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,6 +39,7 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     ElementTree.register_namespace("xlink", _XLINK)
     root = ElementTree.fromstring(buffer.getvalue())
     _drop_document_parts(root)
+    use_attributes(root)
     for element in root.iter():
         for key, value in element.attrib.items():
             element.set(key, _own(key, value, name))
