@@ -13,8 +13,9 @@ import pandas as pd
 
 from reports.tables import Tables
 
-#: Rows of the tables of one section together.
+#: Rows of the tables of one section together, and parts.
 MOST_ROWS = 500
+MOST_PARTS = 20
 #: Section -> the table it is made from, and the columns that tell its parts apart.
 _PARTS = {
     "scaling": ("scaling", ["file", "model", "kind"]),
@@ -38,8 +39,12 @@ def bounded(tables: Tables) -> tuple[Tables, dict[str, int]]:
 
 
 def first_rows(table: pd.DataFrame, parts: list[str]) -> pd.DataFrame:
-    """At most MOST_ROWS rows, as many of one part as of another as far as they go."""
-    if len(table) <= MOST_ROWS:
-        return table
+    """At most MOST_ROWS rows of at most MOST_PARTS parts, of a long part as many as of another."""
     groups = table.groupby(parts, sort=False, dropna=False)
-    return groups.head(max(1, MOST_ROWS // groups.ngroups)).head(MOST_ROWS)
+    if len(table) <= MOST_ROWS and groups.ngroups <= MOST_PARTS:
+        return table
+    kept = table[groups.ngroup() < MOST_PARTS]
+    if len(kept) <= MOST_ROWS:
+        return kept
+    most = MOST_ROWS // min(groups.ngroups, MOST_PARTS)
+    return kept.groupby(parts, sort=False, dropna=False).head(most)
