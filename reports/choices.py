@@ -50,7 +50,9 @@ def bucket_table(
     the two cannot be told apart (blank without an interval).
     """
     shared = tuple(name for name in SAME_FIELDS if name not in BUCKET_FIELDS)
-    without_number = [row for row in rows(outcomes) if row["outcome"] != "ok"]
+    failed_rows = [row for row in rows(outcomes) if row["outcome"] != "ok"]
+    alike = (*_SAME_CASE, *_known_of_outcomes(shared))
+    without_number = groups(failed_rows, *alike)
     ddp = [
         cell
         for cell in rows(cells)
@@ -59,7 +61,8 @@ def bucket_table(
     of_launch, of_rank = groups(rows(launches), "cell"), groups(rows(ranks), "cell")
     found: list[Row] = []
     for members in groups(ddp, "file", "world_size", "batch_size", "scaling", *shared).values():
-        failed = [row for row in without_number if _belongs(row, members, shared)]
+        of_group = without_number.get(tuple(members[0][name] for name in alike), [])
+        failed = _not_among(members, of_group)
         if len(groups([*members, *failed], *BUCKET_FIELDS)) < 2:
             continue
         default, best = _default(members), _fastest(members)
@@ -77,18 +80,18 @@ def bucket_table(
     return frame(found, BUCKET_COLUMNS)
 
 
-def _belongs(outcome: Row, members: list[Row], shared: tuple[str, ...]) -> bool:
-    """Whether a cell without a number would stand among these, had it one."""
-    # Threads and torch's version are known of what ran only.
-    known = [name for name in shared if name not in ("threads_per_rank", "torch_version")]
-    return (
-        all(
-            outcome[name] == members[0][name]
-            for name in ("file", "strategy", "world_size", "batch_size", "scaling", *known)
-        )
-        and outcome["bucket_cap_set"] is not None
-        and outcome["id"] not in [cell["id"] for cell in members]
-    )
+#: What a cell without a number shares with those beside which it would stand, had it one.
+_SAME_CASE = ("file", "strategy", "world_size", "batch_size", "scaling")
+
+
+def _known_of_outcomes(shared: tuple[str, ...]) -> list[str]:
+    """Threads and torch's version are known of what ran only."""
+    return [name for name in shared if name not in ("threads_per_rank", "torch_version")]
+
+
+def _not_among(members: list[Row], outcomes: list[Row]) -> list[Row]:
+    ids = {cell["id"] for cell in members}
+    return [row for row in outcomes if row["bucket_cap_set"] is not None and row["id"] not in ids]
 
 
 def _failed_bucket_row(outcome: Row, beside: Row) -> Row:
@@ -179,27 +182,31 @@ def strategy_table(cells: pd.DataFrame, outcomes: pd.DataFrame) -> pd.DataFrame:
 
     One row per pair; a file and model without a pair gets one row that holds only the reason.
     """
-    not_run = rows(outcomes)
+    not_run = groups(rows(outcomes), "file", "model", "torch")
     found: list[Row] = []
     for (file,), own in groups(rows(cells), "file").items():
         for name, of_model in groups_of_model(own).items():
+            ddps = groups(filter(_is_plain_ddp, of_model), *_EQUAL)
             pairs = [
                 _pair(name, ddp, dp)
                 for dp in of_model
                 if _is_data_parallel(dp)
-                for ddp in of_model
-                if _comparable(ddp, dp)
+                for ddp in ddps.get(tuple(dp[one] for one in _EQUAL), [])
             ]
             if not pairs:
-                skipped = [
-                    row
-                    for row in not_run
-                    if all(row[one] == of_model[0][one] for one in ("file", "model", "torch"))
-                ]
+                first = of_model[0]
+                skipped = not_run.get((file, first["model"], first["torch"]), [])
                 reason = _why_no_pair(of_model, skipped)
                 pairs = [{"model": name, "reason": reason}]
             found += [pair | {"file": file} for pair in pairs]
     return frame(found, STRATEGY_COLUMNS)
+
+
+#: What DDP and DataParallel must share. One version may be measured under two labels.
+_EQUAL = (
+    *("world_size", "global_batch_size", "device", "precision", "data"),
+    *("torch", "torch_version"),
+)
 
 
 def _is_data_parallel(cell: Row) -> bool:
@@ -214,12 +221,7 @@ def _is_data_parallel(cell: Row) -> bool:
     )
 
 
-def _comparable(ddp: Row, dp: Row) -> bool:
-    # One version may be measured under two labels.
-    equal = (
-        *("world_size", "global_batch_size", "device", "precision", "data"),
-        *("torch", "torch_version"),
-    )
+def _is_plain_ddp(ddp: Row) -> bool:
     plain = all(not ddp[name] for name in ("find_unused_parameters", "static_graph"))
     default = ddp["bucket_cap_set"] is False and not ddp["gradient_as_bucket_view"]
     return (
@@ -228,7 +230,6 @@ def _comparable(ddp: Row, dp: Row) -> bool:
         and default
         and not ddp["conflict"]
         and ddp["throughput_samples_per_s"] is not None
-        and all(ddp[name] == dp[name] for name in equal)
     )
 
 

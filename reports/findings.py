@@ -5,12 +5,14 @@ Sentences only restate numbers of the tables; what is blank there is said to be 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from reports import words
+from reports import answers, words
+from reports.answers import Answer
 from reports.frames import Row, groups, rows
 from reports.stats import FROM_LAUNCHES, FROM_ONE_LAUNCH
 from reports.tables import Tables
+from reports.verdict import groups_of_model
 
 #: Ids named in a sentence before it says "and 7 more".
 MOST_NAMED = 3
@@ -22,7 +24,12 @@ class Finding:
 
     model: str
     headline: str
-    sentences: list[str] = field(default_factory=list)
+    answers: list[Answer]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The same at length."""
+        return [sentence for answer in self.answers for sentence in answer.sentences]
 
 
 def of_models(tables: Tables, file: str) -> list[Finding]:
@@ -33,16 +40,30 @@ def of_models(tables: Tables, file: str) -> list[Finding]:
         if row["file"] == file:
             largest.setdefault(words.model_and_label(row), []).append(row)
     pairs = groups((row for row in rows(tables.strategies) if row["file"] == file), "model")
+    waterfalls = groups(rows(tables.waterfall), "cell")
+    checks = groups((row for row in rows(tables.trust) if row["file"] == file), "cell")
     cells = [row for row in rows(tables.cells) if row["file"] == file]
     found = []
-    for name in dict.fromkeys(map(words.model_and_label, cells)):
+    for name, own in groups_of_model(cells).items():
         quoted = largest.get(name, [])
-        sentences = _best(best.get(name))
-        sentences += [_efficiency(row) for row in quoted]
-        if not quoted:
-            sentences.append("Scaling: no case at a world size above 1 has a throughput.")
-        sentences += [_strategy(row) for row in pairs.get((name,), [])]
-        found.append(Finding(name, _headline(best.get(name)), sentences))
+        efficiency = [_efficiency(row) for row in quoted] or [
+            "Scaling: no case at a world size above 1 has a throughput."
+        ]
+        choice = _best(best.get(name)) + [_strategy(row) for row in pairs.get((name,), [])]
+        of_best = best.get(name)
+        cell = next((one for one in own if of_best and one["cell"] == of_best["cell"]), None)
+        scales = answers.scales(quoted, efficiency)
+        given = [
+            scales,
+            answers.use(of_best, cell, choice),
+            answers.costs(
+                [row for one in own for row in waterfalls.get((one["cell"],), [])], scales.case
+            ),
+            answers.sure(
+                of_best, own, [row for one in own for row in checks.get((one["cell"],), [])]
+            ),
+        ]
+        found.append(Finding(name, _headline(of_best), given))
     return found
 
 

@@ -33,9 +33,16 @@ def frame(rows: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.D
 
 def rows(data: pd.DataFrame) -> list[Row]:
     """The rows as dicts of plain values; blank is None."""
-    columns = {name: [_plain(value) for value in data[name].tolist()] for name in data.columns}
+    columns = {str(name): _values(data[name]) for name in data.columns}
     every = zip(*columns.values(), strict=True)
     return [dict(zip(columns, values, strict=True)) for values in every]
+
+
+def _values(column: pd.Series[Any]) -> list[Any]:
+    if column.dtype == object:
+        return [_plain(value) for value in column]
+    plain: list[Any] = column.to_numpy(dtype=object, na_value=None).tolist()
+    return plain
 
 
 def groups(data: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
@@ -47,6 +54,6 @@ def groups(data: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple, dict)):
+    if value is None or isinstance(value, (str, int, list, tuple, dict)):
         return value
     return None if pd.isna(value) else value

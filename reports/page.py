@@ -1,11 +1,13 @@
 """Tables -> one self-contained HTML page.
 
-The page is the list ``SECTIONS``: functions ``(tables) -> html or None``. Templates escape
-everything; only figures, which escape their own text, go in as they are.
+The page is the list ``SECTIONS``: functions ``(tables) -> html or None``; one that has nothing to
+say is not on the page. Templates escape everything; only figures, which escape their own text, go
+in as they are.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ from markupsafe import Markup
 from reports import (
     all_reduce_figure,
     bucket_figure,
+    cases_table,
     figure_sections,
     findings,
     memory_figures,
@@ -24,23 +27,42 @@ from reports import (
     waterfall_figure,
     words,
 )
+from reports.bounds import MOST_ROWS, bounded, first_rows
 from reports.drawing import MOST_CASES, MOST_FIGURES
 from reports.environment import ENVIRONMENT
-from reports.frames import Row, groups, rows
+from reports.frames import groups, rows
+from reports.inline import read
 from reports.tables import Tables
 from reports.trust import MOST_SHOWN, counts, gravest
 from reports.waterfall import SAME_EXPOSED, TERMS
+
+#: Models whose answers are seen at once; those of others are folded.
+MOST_MODELS = 12
+#: The first runs before anything is laid out, the others when the page is there.
+SCRIPTS = (
+    read("templates/begin.js"),
+    read("vendor/dataTables.min.js"),
+    read("templates/cases.js"),
+)
 
 
 def render(tables: Tables) -> str:
     """The whole page. The same records give the same text."""
     models = list(dict.fromkeys(map(words.model, rows(tables.cells))))
-    sections = [(name, title, make(tables)) for name, title, make in SECTIONS]
+    shown, lost = bounded(tables)
+    sections = []
+    for name, title, make in SECTIONS:
+        html = make(shown if name in lost else tables)
+        if html:
+            if lost.get(name):
+                html += _render("left_out.html.j2", n=lost[name])
+            sections.append((name, title, Markup(html)))
     return _render(
         "base.html.j2",
         models=models,
         files=rows(tables.records.files),
-        sections=[(name, title, Markup(html)) for name, title, html in sections if html],
+        sections=sections,
+        scripts=SCRIPTS,
     )
 
 
@@ -53,7 +75,12 @@ def verdict(tables: Tables) -> str | None:
         )
         for row in rows(tables.records.files)
     ]
-    return _render("verdict.html.j2", files=[one for one in files if one[1]], total=len(files))
+    return _render(
+        "verdict.html.j2",
+        files=[one for one in files if one[1]],
+        total=len(files),
+        most=MOST_MODELS,
+    )
 
 
 def scaling(tables: Tables) -> str | None:
@@ -155,27 +182,39 @@ def versions(tables: Tables) -> str | None:
 
 
 def cases(tables: Tables) -> str | None:
-    efficiency: dict[int, Row] = {}
-    for row in rows(tables.scaling):
-        efficiency.setdefault(row["cell"], row)
-    table = [
-        row | {"efficiency": efficiency.get(row["cell"]), "words": words.case(row)}
-        for row in rows(tables.cells)
-    ]
-    parts: dict[tuple[str, str], list[Row]] = {}
-    for row in table:
-        parts.setdefault((row["file"], words.model(row)), []).append(row)
-    phases = groups(rows(tables.phases), "file")
-    return (
-        _render("cases.html.j2", parts=parts, phases=phases, several=_several(tables))
-        if table
-        else None
+    several = _several(tables)
+    table = cases_table.case_rows(tables)
+    if not table:
+        return None
+    columns = cases_table.shown_columns(several)
+    phases = first_rows(tables.phases, ["file"])
+    return _render(
+        "cases.html.j2",
+        rows=table,
+        columns=columns,
+        choices=cases_table.choices(table, columns),
+        data=cases_table.exact_values(table, columns),
+        phases=groups(rows(phases), "file"),
+        phases_left_out=len(tables.phases) - len(phases),
+        several=several,
     )
 
 
 def outcomes(tables: Tables) -> str | None:
-    table = [row for row in rows(tables.records.outcomes) if row["outcome"] != "ok"]
-    return _render("outcomes.html.j2", rows=table, several=_several(tables)) if table else None
+    """Those that failed first, then the skipped."""
+    table = cases_table.ended_rows(tables)
+    table.sort(key=lambda row: row["outcome"] == "skipped")
+    return (
+        _render(
+            "outcomes.html.j2",
+            rows=table[:MOST_ROWS],
+            left_out=max(0, len(table) - MOST_ROWS),
+            counts=Counter(row["outcome"] for row in table),
+            several=_several(tables),
+        )
+        if table
+        else None
+    )
 
 
 def definitions(tables: Tables) -> str | None:
@@ -184,10 +223,13 @@ def definitions(tables: Tables) -> str | None:
 
 def trust(tables: Tables) -> str | None:
     parts = []
-    for (file,), checks in groups(rows(tables.trust), "file").items():
+    files = groups(rows(tables.trust), "file")
+    room = max(1, MOST_ROWS // max(1, len(files)))
+    for (file,), checks in files.items():
         worst = gravest(checks)
         left_out = max(0, len(worst) - MOST_SHOWN)
-        parts.append((file, counts(checks), worst[:MOST_SHOWN], left_out, checks))
+        listed = checks if len(checks) <= room else worst[:room]
+        parts.append((file, counts(checks), worst[:MOST_SHOWN], left_out, listed, len(checks)))
     return _render("trust.html.j2", parts=parts, several=_several(tables)) if parts else None
 
 
@@ -204,20 +246,23 @@ def machine(tables: Tables) -> str | None:
 
 Section = Callable[[Tables], str | None]
 SECTIONS: list[tuple[str, str, Section]] = [
+    # The answer.
     ("verdict", "Verdict", verdict),
+    # The reasons.
     ("scaling", "Scaling", scaling),
     ("waterfall", "Where the time goes", time_goes),
     ("all-reduce", "All-reduce", all_reduce),
     ("buckets", "Bucket settings", buckets),
     ("strategies", "DDP against DataParallel", strategies),
     ("memory", "Memory", figure_sections.memory),
-    ("versions", "Versions", versions),
-    ("cases", "All cases", cases),
     ("step-times", "Step times", figure_sections.step_times),
+    ("versions", "Versions", versions),
+    # The numbers, and what to think of them.
+    ("cases", "All cases", cases),
     ("outcomes", "Skipped and failed", outcomes),
-    ("definitions", "What the numbers mean", definitions),
     ("trust", "Can these numbers be believed", trust),
     ("machine", "Machine and software", machine),
+    ("definitions", "What the numbers mean", definitions),
 ]
 
 

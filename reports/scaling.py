@@ -17,6 +17,7 @@ import pandas as pd
 
 from bench.case import DDP_FIELDS, FIELD_NAMES, GROUP_FIELDS
 from reports import words
+from reports.baselines import Baselines, differing
 from reports.frames import Row, columns, frame, groups, rows
 from reports.stats import Estimate, throughput_ratio
 
@@ -68,6 +69,7 @@ def scaling_table(cells: pd.DataFrame) -> pd.DataFrame:
     for own in by_file.values():
         sized = [cell for cell in own if cell["world_size"] is not None]
         series = {kind: _series(sized, kind) for kind in KINDS}
+        baselines = Baselines(sized)
         for kind in KINDS:
             for members in series[kind].values():
                 kept = [
@@ -76,7 +78,7 @@ def scaling_table(cells: pd.DataFrame) -> pd.DataFrame:
                     if _belongs(cell, kind, members, series["strong"][_key(cell, "strong")])
                 ]
                 kept.sort(key=lambda cell: cell["world_size"])
-                found += [_row(cell, kind, members, sized) for cell in kept]
+                found += [_row(cell, kind, members, baselines) for cell in kept]
     return frame(found, COLUMNS)
 
 
@@ -108,15 +110,15 @@ def _world_sizes(cells: list[Row]) -> int:
     return len({cell["world_size"] for cell in cells})
 
 
-def _row(cell: Row, kind: str, members: list[Row], cells: list[Row]) -> Row:
+def _row(cell: Row, kind: str, members: list[Row], baselines: Baselines) -> Row:
     row = {name: cell.get(name) for name in COLUMNS}
     row |= {"kind": kind, "series": words.series(cell, kind), "model": words.model(cell)}
     row["not_parallel"] = cell["strategy"] in ("dp", "data_parallel") and bool(cell["label"])
-    single = baseline(cell, kind, cells, "single", SINGLE_FIELDS)
+    single = baseline(cell, kind, baselines, "single", SINGLE_FIELDS)
     if cell["strategy"] == "single":
         same: Row | str = "a single process is the baseline itself"
     else:
-        same = baseline(cell, kind, cells, cell["strategy"], SAME_FIELDS)
+        same = baseline(cell, kind, baselines, cell["strategy"], SAME_FIELDS)
         if isinstance(same, dict) and same["cell"] == cell["cell"] and _world_sizes(members) < 2:
             same = "this strategy was measured at one world size only"
     ratios = [
@@ -136,12 +138,12 @@ def _row(cell: Row, kind: str, members: list[Row], cells: list[Row]) -> Row:
 
 
 def baseline(
-    cell: Row, kind: str, cells: list[Row], strategy: str | None, fields: tuple[str, ...]
+    cell: Row, kind: str, baselines: Baselines, strategy: str | None, fields: tuple[str, ...]
 ) -> Row | str:
     """The one cell at world size 1 that may be compared with ``cell``, or why there is none.
 
-    ``cells``: those of the same file. ``kind`` says which batch must agree: the one per rank
-    (weak) or the global one (strong).
+    ``baselines``: of the same file. ``kind`` says which batch must agree: the one per rank (weak)
+    or the global one (strong).
     """
     if cell["conflict"]:
         return "two entries with different results for this case"
@@ -151,31 +153,22 @@ def baseline(
     if cell[batch] is None:
         return "the file does not state batch_size"
     named = "a single process" if strategy == "single" else strategy or "this strategy"
-    ones = [one for one in cells if one["world_size"] == 1 and one["strategy"] == strategy]
-    if not ones:
+    if not baselines.any(strategy):
         return f"no case of {named} at world size 1 in this file"
-    differing = [_differing(one, cell, (batch, *fields)) for one in ones]
-    fitting = [one for one, names in zip(ones, differing, strict=True) if not names]
+    fields = (batch, *fields)
+    fitting = baselines.fitting(cell, strategy, fields)
     if not fitting:
-        nearest, names = min(zip(ones, differing, strict=True), key=lambda pair: len(pair[1]))
+        nearest = baselines.nearest(cell, strategy, fields)
         return f"{named} at world size 1 differs in " + words.joined(
-            [_difference(name, nearest, cell) for name in names]
+            [_difference(name, nearest, cell) for name in differing(nearest, cell, fields)]
         )
     # One rank is measured once for weak and once for strong where a sweep holds both.
-    fitting.sort(key=lambda one: (one["cell"] != cell["cell"], one["scaling"] != kind))
-    best = fitting[0]
+    best = min(fitting, key=lambda one: (one["cell"] != cell["cell"], one["scaling"] != kind))
     if best["conflict"]:
         return f"two entries with different results for {named} at world size 1"
     if best["throughput_samples_per_s"] is None:
         return f"{named} at world size 1 has no throughput"
     return best
-
-
-def _differing(one: Row, cell: Row, fields: tuple[str, ...]) -> list[str]:
-    names = [name for name in fields if one[name] != cell[name]]
-    # Unset, not stated and a number are three different caps; they differ under one name.
-    caps = [name for name in names if name.startswith("bucket_cap")]
-    return [name for name in names if name not in caps] + ["bucket_cap_mb"] * bool(caps)
 
 
 def _difference(name: str, base: Row, own: Row) -> str:

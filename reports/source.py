@@ -75,7 +75,8 @@ def _finite_float(text: str) -> float | None:
 
 
 def _clean(value: Any) -> Any:
-    """Replaces what neither HTML nor SVG can hold: control characters and half surrogates."""
+    """Replaces what neither HTML nor SVG can hold (control characters, half surrogates), and what
+    turns the order of other letters round, so that a name is not read as it is written."""
     if isinstance(value, str):
         return value if value.isprintable() else "".join(map(_printable, value))
     if isinstance(value, list):
@@ -89,7 +90,8 @@ def _printable(letter: str) -> str:
     code = ord(letter)
     control = (code < 0x20 and letter not in "\n\t") or 0x7F <= code < 0xA0
     nothing = 0xD800 <= code < 0xE000 or code & 0xFFFE == 0xFFFE
-    return "\ufffd" if control or nothing else letter
+    turning = 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+    return "\ufffd" if control or nothing or turning else letter
 
 
 # What a field holds, or None: a value of the wrong type is no value, and never a guess.

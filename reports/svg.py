@@ -2,9 +2,8 @@
 
 matplotlib writes a document of its own: ids that repeat from figure to figure, a style rule that
 would reach the whole page, style attributes, black text. Here ids get the figure's name in front,
-the rule goes, style attributes become presentation attributes (the page's Content-Security-Policy
-forbids the former), fonts are the page's, and ink takes the colour of the page's text, so that
-light and dark both work.
+styles become attributes (svg_style.py), fonts are the page's, and ink takes the colour of the
+page's text, so that light and dark both work.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from reports.svg_style import use_attributes
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -24,19 +25,6 @@ if TYPE_CHECKING:
 INK = "#010203"
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
-#: The properties of matplotlib's style attributes that are presentation attributes as well; with
-#: any other a figure would look different, so it is an error.
-_PRESENTATION = frozenset(
-    (
-        *("fill", "fill-opacity", "fill-rule", "opacity", "stroke", "stroke-opacity"),
-        *("stroke-width", "stroke-linejoin", "stroke-linecap", "stroke-miterlimit"),
-        *("stroke-dasharray", "stroke-dashoffset", "text-anchor", "font-size", "font-style"),
-        *("font-weight", "clip-path", "display"),
-    )
-)
-#: The rest of a font is the page's.
-_FONT = re.compile(r"(?:(italic|oblique) )?(?:(bold|[1-9]00) )?([0-9.]+(?:px)?) ")
-_NOT_KEPT = frozenset(("font-family", "font-variant", "font-stretch"))
 _savers: list[Callable[[Figure], None]] = []
 
 
@@ -64,10 +52,10 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     ElementTree.register_namespace("xlink", _XLINK)
     root = ElementTree.fromstring(buffer.getvalue())
     _drop_document_parts(root)
+    use_attributes(root)
     for element in root.iter():
-        for key, value in presented(element.attrib).items():
+        for key, value in element.attrib.items():
             element.set(key, _own(key, value, name))
-        element.attrib.pop("style", None)
     _describe(root, name, title, description)
     return ElementTree.tostring(root, encoding="unicode")
 
@@ -93,34 +81,6 @@ def standing_alone(svg: str, width_px: int = 720) -> str:
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def presented(attributes: dict[str, str]) -> dict[str, str]:
-    """The attributes with those that say what ``style`` said.
-
-    Raises ValueError for a property that no attribute can say.
-    """
-    found = {key: value for key, value in attributes.items() if key != "style"}
-    for declaration in filter(None, map(str.strip, attributes.get("style", "").split(";"))):
-        key, _, value = (part.strip() for part in declaration.partition(":"))
-        if key == "font":
-            found |= _font(value)
-        elif key in _PRESENTATION:
-            found[key] = value
-        elif key not in _NOT_KEPT:
-            raise ValueError(f"style {key!r} has no presentation attribute")
-    if "font-size" in found:
-        found["font-size"] = found["font-size"].removesuffix("px")
-    return found
-
-
-def _font(shorthand: str) -> dict[str, str]:
-    match = _FONT.match(shorthand)
-    if match is None:
-        raise ValueError(f"font {shorthand!r} is of unknown form")
-    slant, weight, size = match.groups()
-    said = {"font-style": slant, "font-weight": weight, "font-size": size}
-    return {key: value for key, value in said.items() if value is not None}
 
 
 def _drop_document_parts(root: ElementTree.Element) -> None:

@@ -28,6 +28,7 @@ from typing import Any
 import pandas as pd
 
 from reports import words
+from reports.baselines import Baselines
 from reports.communication import exposed_mean_s
 from reports.frames import Row, columns, frame, groups, rows
 from reports.scaling import SAME_FIELDS, SINGLE_FIELDS, baseline
@@ -77,22 +78,23 @@ def waterfall_table(
     of_launch, of_rank = groups(rows(launches), "cell"), groups(rows(ranks), "cell")
     found: list[Row] = []
     for own in groups(rows(cells), "file").values():
+        baselines = Baselines(own)
         for cell in own:
             passes = of_launch.get((cell["cell"],), [])
             if cell["strategy"] != "ddp" or (cell["world_size"] or 0) < 2:
                 continue
             if cell["step_s"] is None or not _medians(passes, "no_communication_step_s"):
                 continue
-            found.append(_row(cell, own, passes, of_rank.get((cell["cell"],), [])))
+            found.append(_row(cell, baselines, passes, of_rank.get((cell["cell"],), [])))
     return frame(found, COLUMNS)
 
 
-def _row(cell: Row, cells: list[Row], launches: list[Row], ranks: list[Row]) -> Row:
+def _row(cell: Row, baselines: Baselines, launches: list[Row], ranks: list[Row]) -> Row:
     row: Row = {name: cell.get(name) for name in ("file", "cell", "id", "world_size")}
     row["model"] = words.model(cell)
     # A rank computes its own batch in either kind of scaling; "weak" asks for just that.
-    single = baseline(cell, "weak", cells, "single", SINGLE_FIELDS)
-    same = baseline(cell, "weak", cells, "ddp", SAME_FIELDS)
+    single = baseline(cell, "weak", baselines, "single", SINGLE_FIELDS)
+    same = baseline(cell, "weak", baselines, "ddp", SAME_FIELDS)
     medians: dict[str, dict[int, float]] = {
         "single": {} if isinstance(single, str) else single["launch_medians_s"] or {},
         "same": {} if isinstance(same, str) else same["launch_medians_s"] or {},

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,30 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("LOCKSTEP_SHARED", ROOT.parent / "shared")) / "cases" / "bench_json"
+
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real headless Chromium, driven by Playwright."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.skip("needs Chromium")
+    with api.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=path, args=_FLAGS)
+        yield opened
+        opened.close()
 
 
 @pytest.fixture

@@ -36,7 +36,8 @@ from reports.drawing import (
 from reports.frames import rows
 from reports.load import load
 from reports.page import render
-from reports.svg import INK, presented
+from reports.svg import INK
+from reports.svg_style import presented
 from reports.tables import Tables, compute
 from tests.reports.builder import (
     both,

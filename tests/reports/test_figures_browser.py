@@ -11,11 +11,8 @@ import pytest
 from reports.load import load
 from reports.page import render
 from reports.tables import compute
-from tests.reports import test_browser
 from tests.reports.builder import both, case, entry, sweep, versions
 from tests.reports.test_figures import timeline
-
-browser = test_browser.browser
 
 #: What a page may allow at most: no style attribute has any effect.
 _STRICT = "default-src 'none'"
