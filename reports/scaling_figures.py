@@ -52,7 +52,7 @@ def throughput(table: pd.DataFrame, name: str) -> str | None:
             # A straight line bends on a logarithmic axis.
             reach = np.geomspace(size, max(_sizes(drawn)))
             axes.plot(reach, slope * reach, color=INK, linestyle=style, linewidth=0.8, alpha=0.6)
-        axes.set(ylabel="samples/s, whole job", title="Throughput")
+        axes.set(ylabel="samples/s, whole job", title=_heading("Throughput", table))
         tops = [slope * max(_sizes(drawn)) for slope, *_ in ideals]
         _limit(axes, [(points, "throughput", "_samples_per_s") for points in drawn.values()], tops)
         ends = {label: points[-1]["throughput_samples_per_s"] for label, points in drawn.items()}
@@ -86,7 +86,7 @@ def efficiency(table: pd.DataFrame, name: str) -> str | None:
                 aside = _aside(2 * position + 1, 2 * len(labels))
                 _line(axes, same[label], "same", position, aside, dashes="--")
         axes.axhline(1, color=INK, linewidth=0.8, linestyle=":", alpha=0.6, zorder=1)
-        axes.set(ylabel="efficiency", title="Efficiency")
+        axes.set(ylabel="efficiency", title=_heading("Efficiency", table))
         _limit(
             axes,
             [(p, "single", "_ratio") for p in single.values()]
@@ -259,6 +259,10 @@ def _finish(
 def _strategy(points: list[Row]) -> str | None:
     strategy: str | None = points[0]["strategy"]
     return strategy
+
+
+def _heading(what: str, table: pd.DataFrame) -> str:
+    return f"{what}, {words.shortened(str(table['model'].iloc[0]), 30)}"
 
 
 def _title(what: str, table: pd.DataFrame) -> str:

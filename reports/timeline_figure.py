@@ -58,7 +58,7 @@ def timeline(table: pd.DataFrame, name: str) -> str | None:
         legend_below(figure, handles, columns=2)
         lines.finish(
             "ms from the first rank's start of the step",
-            f"One step, {words.ranks(first['world_size'], first['strategy'])}",
+            f"One step of {words.id_shortened(first['id'], 36)}",
             legend_lines=(len(handles) + 1) // 2,
         )
         title = f"One step on all ranks: {first['id']} ({first['file']})"
