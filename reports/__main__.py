@@ -9,17 +9,26 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from reports import trace_page, words
-from reports.command import BAD_INPUT, bad_input, write
+from reports import summary_markdown, trace_page, words
+from reports.command import (
+    BAD_INPUT,
+    STANDARD_OUTPUT,
+    bad_input,
+    over_an_input,
+    write,
+    write_or_print,
+)
 from reports.compare_command import compare
 from reports.export_command import export
 from reports.history_command import history
 from reports.load import load
+from reports.open_command import open_page
 from reports.page import render
 from reports.source import UnreadableFile
 from reports.tables import compute
 from reports.trace_files import report_on, size_notes
 from reports.trace_text import show
+from reports.verdict_command import verdict
 
 app = typer.Typer(
     add_completion=False,
@@ -40,14 +49,23 @@ def html(
     output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path(
         "report.html"
     ),
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="OUT", help="Also write a summary; - is stdout."),
+    ] = None,
 ) -> None:
     """One self-contained page about all FILES, side by side."""
+    wrong = over_an_input({"-o": output, "--markdown": markdown}, files)
+    if wrong:
+        raise bad_input(wrong)
     try:
-        page = render(compute(load(files)))
+        tables = compute(load(files))
     except UnreadableFile as error:
         raise bad_input(str(error)) from None
-    write(output, page, "-o")
-    typer.echo(output)
+    write(output, render(tables), "-o")
+    if markdown is not None:
+        write_or_print(markdown, summary_markdown.render(tables), "--markdown")
+    typer.echo(words.printable(str(output)), err=markdown == STANDARD_OUTPUT)
 
 
 @app.command()
@@ -90,6 +108,8 @@ def trace(
 app.command()(compare)
 app.command()(export)
 app.command()(history)
+app.command("open")(open_page)
+app.command()(verdict)
 
 
 def _refused(sentence: str) -> None:

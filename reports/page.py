@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from reports import figures, findings, versions_section, waterfall_figure, words
+from reports import figures, files_section, findings, versions_section, waterfall_figure, words
 from reports.environment import ENVIRONMENT
 from reports.frames import Row, groups, rows
 from reports.tables import Tables
@@ -42,6 +42,10 @@ def verdict(tables: Tables) -> str | None:
         for row in rows(tables.records.files)
     ]
     return _render("verdict.html.j2", files=[one for one in files if one[1]], total=len(files))
+
+
+def side_by_side(tables: Tables) -> str | None:
+    return files_section.section(tables.beside)
 
 
 def scaling(tables: Tables) -> str | None:
@@ -164,6 +168,7 @@ def machine(tables: Tables) -> str | None:
 Section = Callable[[Tables], str | None]
 SECTIONS: list[tuple[str, str, Section]] = [
     ("verdict", "Verdict", verdict),
+    ("files", "Files side by side", side_by_side),
     ("scaling", "Scaling", scaling),
     ("waterfall", "Where the time goes", waterfall),
     ("all-reduce", "All-reduce", all_reduce),
