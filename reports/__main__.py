@@ -45,10 +45,12 @@ def reports() -> None:
 
 @app.command()
 def html(
-    files: Annotated[list[Path], typer.Argument(help="Written with pytest --benchmark-json.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path(
-        "report.html"
-    ),
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES", help="Written with pytest --benchmark-json.")
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="PAGE", help="The page to write.")
+    ] = Path("report.html"),
     markdown: Annotated[
         Path | None,
         typer.Option("--markdown", metavar="OUT", help="Also write a summary; - is stdout."),
@@ -68,10 +70,11 @@ def html(
     typer.echo(words.printable(str(output)), err=markdown == STANDARD_OUTPUT)
 
 
-@app.command()
+@app.command(short_help="Communication and waiting in torch.profiler traces.")
 def trace(
     files: Annotated[
-        list[Path], typer.Argument(help="Written by torch.profiler, .json or .json.gz.")
+        list[Path],
+        typer.Argument(metavar="FILES", help="Written by torch.profiler, .json or .json.gz."),
     ],
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output instead of tables.")
@@ -80,7 +83,8 @@ def trace(
         Path | None, typer.Option("--html", metavar="PAGE", help="Also write a page.")
     ] = None,
     rank: Annotated[
-        int | None, typer.Option("--rank", min=0, help="Read the file of this rank alone.")
+        int | None,
+        typer.Option("--rank", metavar="N", min=0, help="Read the file of this rank alone."),
     ] = None,
     same_clock: Annotated[
         bool,
@@ -105,11 +109,11 @@ def trace(
         raise typer.Exit(BAD_INPUT)
 
 
-app.command()(compare)
-app.command()(export)
-app.command()(history)
+app.command(short_help="Is NEW slower than BASE? A gate, by its exit status.")(compare)
+app.command(short_help="Results of FILES for other tools.")(export)
+app.command(short_help="Each case over torch versions and over dates.")(history)
 app.command("open")(open_page)
-app.command()(verdict)
+app.command(short_help="The verdict of FILES in sentences.")(verdict)
 
 
 def _refused(sentence: str) -> None:

@@ -26,7 +26,9 @@ from reports.tables import compute
 
 
 def export(
-    files: Annotated[list[Path], typer.Argument(help="Written with pytest --benchmark-json.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES", help="Written with pytest --benchmark-json.")
+    ],
     as_launches: Annotated[
         Path | None,
         typer.Option(

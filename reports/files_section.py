@@ -20,7 +20,7 @@ from reports.side_by_side import (
 #: Files in the list before it says how many more there are; entries of a case in one file.
 MOST_LISTED, MOST_ENTRIES = 12, 3
 _KINDS = {
-    COPY: "the same numbers as in {}: a copy, no second run",
+    COPY: "copy of {}, no second run",
     CONFLICT: "conflict with {}: one run, and other numbers",
     REPEATED: "repeated run of {}",
     OTHER_TORCH: "against {}",

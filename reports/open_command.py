@@ -22,6 +22,7 @@ def open_page(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
+            metavar="FILES",
             help="Written with pytest --benchmark-json.",
             show_default=f"the newest in {RESULTS}/",
         ),
@@ -29,7 +30,11 @@ def open_page(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="The page to write.", show_default="beside the first file"
+            "-o",
+            "--output",
+            metavar="PAGE",
+            help="The page to write.",
+            show_default="beside the first file",
         ),
     ] = None,
 ) -> None:

@@ -44,7 +44,9 @@ COLUMNS = columns(
 class SideBySide:
     """``files``: a row for each; ``letters`` of those that have a column. ``differences``: what,
     and its text in each of these. ``cases``: a row for each entry of a case in several of them,
-    ``COLUMNS``; ``ratio``: its throughput over that of the entry in file ``against``."""
+    ``COLUMNS``; ``ratio``: its throughput over that of the entry in file ``against``. ``alone``: by
+    letter how many cases no other file holds; ``other_labels``: how many of those are in several
+    files, but under interpreters of other labels."""
 
     files: list[Row]
     letters: list[str]
@@ -55,6 +57,7 @@ class SideBySide:
     cases: pd.DataFrame
     more_cases: int
     alone: dict[str, int]
+    other_labels: int
 
 
 def side_by_side(records: Records, cells: pd.DataFrame) -> SideBySide | None:
@@ -70,7 +73,7 @@ def side_by_side(records: Records, cells: pd.DataFrame) -> SideBySide | None:
     shown = listed[:MOST_FILES]
     named = {file["file"]: file for file in shown}
     own_cells = [cell for name in named for cell in of_file.get((name,), [])]
-    shared, alone = _shared(own_cells, named)
+    shared, alone, other_labels = _shared(own_cells, named)
     pairs = _Pairs(named, records)
     made = [
         row
@@ -92,6 +95,7 @@ def side_by_side(records: Records, cells: pd.DataFrame) -> SideBySide | None:
         cases=frame(made, COLUMNS),
         more_cases=max(0, len(shared) - MOST_CASES),
         alone=alone,
+        other_labels=other_labels,
     )
 
 
@@ -110,11 +114,13 @@ def _about(file: Row, cells: Sequence[Row]) -> Row:
 
 def _shared(
     cells: Sequence[Row], files: dict[str, Row]
-) -> tuple[dict[str, list[Row]], dict[str, int]]:
-    """(entries of the cases that several files hold, how many cases each file holds alone)"""
+) -> tuple[dict[str, list[Row]], dict[str, int], int]:
+    """(entries of the cases that several files hold, how many cases each file holds alone, and how
+    many of these another holds under another label)"""
     named = (cell | {"interpreter": cell["torch"] or ""} for cell in cells)
     of_case = groups(named, "pair_key", "interpreter")
     shared: dict[str, list[Row]] = {}
+    holders_of_key: dict[str, set[str]] = {}
     alone = dict.fromkeys((file["letter"] for file in files.values()), 0)
     for n, entries in enumerate(of_case.values()):
         holders = {entry["file"] for entry in entries}
@@ -124,7 +130,9 @@ def _shared(
             shared[name if name not in shared else f"{name} ({n + 1})"] = entries
         else:
             alone[files[entries[0]["file"]]["letter"]] += 1
-    return shared, {letter: number for letter, number in alone.items() if number}
+            holders_of_key.setdefault(entries[0]["pair_key"], set()).update(holders)
+    other_labels = sum(len(holders) > 1 for holders in holders_of_key.values())
+    return shared, {letter: n for letter, n in alone.items() if n}, other_labels
 
 
 def _facts(file: Row, known: Sequence[str], cells: Sequence[Row]) -> dict[str, Any]:
@@ -196,13 +204,12 @@ class _Pairs:
 
     def doubts(self) -> list[str]:
         """What weakens the ratios that there are."""
-        return list(
-            dict.fromkeys(
-                f"{self._letter(new)} against {self._letter(base)}: {sentence}"
-                for base, new in self._used
-                for sentence in comparable.warnings(self._files[base], self._files[new])
-            )
-        )
+        found: dict[str, list[str]] = {}
+        for base, new in self._used:
+            for sentence in comparable.warnings(self._files[base], self._files[new]):
+                pair = f"{self._letter(new)} against {self._letter(base)}"
+                found.setdefault(sentence, []).append(pair)
+        return [f"{words.joined(pairs)}: {sentence}" for sentence, pairs in found.items()]
 
     def _letter(self, file: str) -> str:
         return str(self._files[file]["letter"])

@@ -25,7 +25,9 @@ _MODELS, _SENTENCES, _SURE = 4, 3, 3
 
 
 def verdict(
-    files: Annotated[list[Path], typer.Argument(help="Written with pytest --benchmark-json.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES", help="Written with pytest --benchmark-json.")
+    ],
     short: Annotated[
         bool, typer.Option("--short", help="The first sentences about the first models only.")
     ] = False,

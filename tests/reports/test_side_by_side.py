@@ -101,7 +101,7 @@ def test_a_copy_of_a_file_is_no_second_run(written: Written) -> None:
     paths = written(content, "a.json"), written(content, "b.json")
     (new,) = of(beside(*paths), "B")
     assert (new["kind"], new["ratio"]) == (side_by_side.COPY, None)
-    assert "a copy, no second run" in section(page(*paths))
+    assert "copy of A, no second run" in section(page(*paths))
 
 
 def test_one_run_with_two_results_is_a_conflict(written: Written) -> None:
@@ -183,8 +183,17 @@ def test_what_is_another_case_is_no_pair(written: Written) -> None:
     ]
     found = beside(first, written(run(*[entry(one, 0.12) for one in others]), "b.json"))
     assert rows(found.cases) == []
-    assert found.alone == {"A": 1, "B": 3}
+    assert (found.alone, found.other_labels) == ({"A": 1, "B": 3}, 1)
     assert "No case is in several" in section(page(first, written(run(entry(others[0], 0.1)), "b")))
+
+
+def test_other_labels_are_no_pair_and_said(written: Written) -> None:
+    first = written(document([entry(case(torch="old", world_size=2), 0.10)]), "a.json")
+    second = written(run(entry(case(torch="new", world_size=2), 0.12)), "b.json")
+    found = beside(first, second)
+    assert rows(found.cases) == []
+    assert (found.alone, found.other_labels) == ({"A": 1, "B": 1}, 1)
+    assert "Of these 1 are in several files under other labels" in section(page(first, second))
 
 
 def test_labels_stay_apart(written: Written) -> None:
