@@ -118,9 +118,11 @@ class Layout:
         """How wide the numbers are, with the gaps before them."""
         return sum(len(_GAP) + self._column(column, wordy) for column in COLUMNS)
 
-    @staticmethod
-    def _column(column: Column, wordy: bool) -> int:
-        return column.width + len(column.says) if wordy else max(column.width, len(column.heading))
+    def _column(self, column: Column, wordy: bool) -> int:
+        width = column.width
+        if column.heading == "±":
+            width += len(self.plus_minus) - 1
+        return width + len(column.says) if wordy else max(width, len(column.heading))
 
 
 def launch_line(
