@@ -274,6 +274,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
         path = _place_for(config, document)
         path.write_text(json.dumps(document, allow_nan=False, indent=4))
     journal_is_whole = prepared.finish(config.stash[SCREEN].say)
+    config.stash[SCREEN].end_lines()
     result = yield
     if session.exitstatus == 0 and not (journal_is_whole and PUT_ELSEWHERE not in config.stash):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

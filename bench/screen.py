@@ -90,6 +90,11 @@ class Screen:
         with self._bar.shown(what, *sweep.progress(), sweep.seconds_left()):
             yield
 
+    def end_lines(self) -> None:
+        """Nobody need end a line of ours: all have ended."""
+        if self._verbosity > -2 and self._our_line_in is not None:
+            self._reporter.currentfspath = None
+
     def close(self, session: Session, written: Written, *, interrupted: bool) -> None:
         """The closing words: the verdict, what became of the cells, and where everything is."""
         if self._verbosity < -1:
@@ -100,7 +105,6 @@ class Screen:
         if written.results is not None and session.has_good and not interrupted:
             sentences = self._verdict(written.results)
         with self._uncaptured():
-            reporter.currentfspath = None  # our last line has ended
             reporter.write_sep("-", "Lockstep")
             self._write(sentences)
             self._write([closing.counts(session.outcomes)], red=bool(broken), green=not broken)

@@ -33,11 +33,12 @@ class Column:
     heading: str
     width: int
     says: str = ""
+    gap: str = _GAP
 
 
 COLUMNS = (
     Column("step", _TIME),
-    Column("±", 6),
+    Column("±", 6, gap=" "),
     Column("samples/s", 8, " samples/s"),
     Column("ideal", 4, " of ideal"),
     Column("all-reduce", _TIME, " all-reduce"),
@@ -100,8 +101,8 @@ class Layout:
         texts = []
         for column, cell in zip(COLUMNS, cells, strict=True):
             shown = f"{cell:>{column.width}}{column.says}" if cell and self.wordy else cell
-            texts.append(f"{shown:>{self._column(column, self.wordy)}}")
-        return self.after_name(name, _GAP.join(texts))
+            texts.append(f"{column.gap}{shown:>{self._column(column, self.wordy)}}")
+        return self.after_name(name, "".join(texts).removeprefix(_GAP))
 
     def after_name(self, name: str, rest: str, room: int | None = None) -> str:
         """``name`` in its column and ``rest`` behind it; ``room``: how wide a ``rest`` can be,
@@ -116,7 +117,7 @@ class Layout:
 
     def _numbers(self, wordy: bool) -> int:
         """How wide the numbers are, with the gaps before them."""
-        return sum(len(_GAP) + self._column(column, wordy) for column in COLUMNS)
+        return sum(len(column.gap) + self._column(column, wordy) for column in COLUMNS)
 
     def _column(self, column: Column, wordy: bool) -> int:
         width = column.width
