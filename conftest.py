@@ -201,9 +201,10 @@ def measure(
 def pytest_report_teststatus(report: Any, config: pytest.Config) -> Any:
     if SESSION not in config.stash or "/bench/" not in f"/{report.nodeid}":
         return None
-    if report.skipped or (report.when == "call" and report.outcome in ("passed", "failed")):
-        # The case has a line of its own, which says it; a letter would only break it.
-        return report.outcome, "", ""
+    words = {"passed": "OK", "failed": "FAILED", "skipped": "SKIPPED"}
+    if report.skipped or (report.when == "call" and report.outcome in words):
+        # The case has a line of its own; a letter would only break it.
+        return report.outcome, "", words[report.outcome]
     return None
 
 

@@ -195,8 +195,12 @@ def case_line(
 
 
 def ending_line(layout: Layout, case_id: str, outcome: str, sentence: str) -> str:
-    """A case that has no numbers: how it ended, and why."""
-    return layout.after_name(case_id, f"{outcome}: {sentence}" if outcome else sentence)
+    """A case that has no numbers: how it ended, and why. A long sentence is not broken here: the
+    terminal does that, and people copy it in one piece."""
+    said = f"{outcome}: {sentence}" if outcome else sentence
+    line = layout.after_name(case_id, said)
+    fits = layout.width is None or max(map(len, line.split("\n"))) <= layout.width
+    return line if fits else f"{case_id}{_GAP}{said}"
 
 
 def step_time_s(launches: Sequence[LaunchResult]) -> float:

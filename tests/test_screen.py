@@ -113,6 +113,7 @@ def test_the_closing_says_how_it_went_and_what_to_do_next(on_terminal: str, fold
     failed = next(n for n, line in enumerate(closing) if line.startswith("failed: single-"))
     assert "no such layer" in said
     assert "pytest" in "".join(closing[failed : failed + 4]) and "test_scaling[" in said
+    assert any(line.startswith("FAILED bench/test_scaling.py::") for line in closing)
     results = folder / "results" / "run.json"
     # A terminal breaks what is longer than a line; people copy it in one piece.
     whole = said.replace("\n", "")

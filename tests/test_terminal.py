@@ -180,6 +180,8 @@ def test_a_case_without_numbers_says_why_in_the_column_of_numbers() -> None:
     second = ending_line(layout, CASES[3].id, "failed", "rank 1 failed")
     assert first.index("skipped: no GPU") == second.index("failed: rank 1 failed")
     assert ending_line(layout, CASES[0].id, "", "one step ran").endswith("  one step ran")
+    long = "rank 1 failed " * 20
+    assert ending_line(layout, CASES[0].id, "failed", long) == f"{CASES[0].id}  failed: {long}"
 
 
 def test_a_launch_that_failed_says_so() -> None:
