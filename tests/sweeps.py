@@ -70,9 +70,9 @@ class Running:
     def processes(self) -> list[list[str]]:
         return processes_of(self.mark)
 
-    def end(self, clean: bool = True) -> Sweep:
+    def end(self, clean: bool = True, timeout_s: float = 300) -> Sweep:
         """Wait for it; ``clean``: nothing of it may be left, no process and no file."""
-        output, _ = self.process.communicate(timeout=300)
+        output, _ = self.process.communicate(timeout=timeout_s)
         if clean:
             assert not self.processes(), f"processes outlived the run: {self.processes()}"
             files = [*self.temporary.glob("lockstep*"), *self.temporary.glob("torchelastic*")]

@@ -48,8 +48,8 @@ def test_what_pairs_share_is_not_in_their_noise() -> None:
 def test_a_difference_where_there_is_none_is_called_a_false_alarm() -> None:
     (found,) = of_differences([0.099, 0.1, 0.101] * 4, [0.0] * 12)
     assert found.false_alarm
-    assert "FALSE ALARM" in table([found])[1]
-    assert advice([found])[-1].startswith("false alarms: 1 of 1 cells")
+    assert "FALSE ALARM" in table([found])[2]
+    assert advice([found])[-1].startswith("False alarms: 1 of 1 cases")
 
 
 def test_advice_grows_with_the_noise() -> None:
@@ -66,7 +66,7 @@ def test_advice_grows_with_the_noise() -> None:
 def test_too_few_pairs_say_nothing() -> None:
     (found,) = of_differences([0.01], [0.0])
     assert (found.restart, found.pair) == (None, None)
-    assert "?" in table([found])[1]
+    assert "?" in table([found])[2]
     assert advice([found]) == ["Too few pairs to say anything: give it more minutes."]
 
 
@@ -74,4 +74,4 @@ def test_only_cells_of_both_are_compared() -> None:
     one = document({0: 1.0}, {0: 1.0})
     del one["benchmarks"][1]
     assert noise(one, "a", "b") == []
-    assert len(table([])) == 1
+    assert len(table([])) == 2

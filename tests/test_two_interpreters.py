@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from tests.sweeps import Sweep, start_sweep, sweep
+from tests.sweeps import ROOT, Sweep, start_sweep
 from tests.test_interruptions import interrupted
 
 #: A model whose step waits, longer where the interpreter has been told so.
@@ -70,7 +72,8 @@ def test_a_slower_interpreter_is_found_and_confirmed_also_after_a_kill(tmp_path:
     running = start_sweep(tmp_path, *asked)
     interrupted(running, 8, signal.SIGKILL)  # the header, and 7 of the 8 results of two launches
     running.end(clean=False)
-    ran = sweep(tmp_path, *asked, "--resume")
+    # Ranks are started 26 times, each with an import of torch: a busy machine takes minutes.
+    ran = start_sweep(tmp_path, *asked, "--resume").end(timeout_s=900)
     assert ran.status == 0, ran.output
     assert "launches of 4 cells were taken from" in ran.output
 
@@ -109,3 +112,14 @@ def test_a_slower_interpreter_is_found_and_confirmed_also_after_a_kill(tmp_path:
     settings = ran.document["lockstep"]["settings"]
     assert (settings["children"], settings["order_seed"], settings["confirm"]) == (2, 0, True)
     assert "1 looks slower: measured once more, in 7 fresh pairs" in ran.output
+
+    compared = subprocess.run(
+        [sys.executable, "-m", "reports", "compare", str(ran.json_path), "--json", "-"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert compared.returncode == 1, compared.stderr
+    gate = [row for row in json.loads(compared.stdout)["rows"] if row["gate"]]
+    assert {"waits" in row["case"]: row["said"] for row in gate}[True] == "slower, confirmed"
+    assert [row["regression"] for row in gate].count(True) == 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.case import Case
-from bench.paired import ALPHA, BETTER, WORSE, Judgement, Samples, judge, pairs_for
+from bench.paired import ALPHA, BETTER, DELTA, WORSE, Judgement, Samples, judge, pairs_for
 
 
 @dataclass(frozen=True)
@@ -53,42 +53,63 @@ def noise(document: dict[str, Any], base: str, new: str) -> list[Noise]:
     return found
 
 
+#: Changes of step time whose price is given: how many launches find them four times in five.
+CHANGES = (0.1, 0.05, 0.03)
+
+
+def launches_for(each: Noise, change: float, cells: int) -> int | None:
+    """The fewest launches that find such a change in this cell, among so many; None unknown."""
+    if each.pair is None:
+        return None
+    return pairs_for(each.pair, change, cells, delta=delta_for(change))
+
+
+def delta_for(change: float) -> float:
+    """An alarm needs the interval beyond delta, so delta has to lie well below the change."""
+    return min(DELTA, change / 2)
+
+
 def table(found: Sequence[Noise]) -> list[str]:
     """A line per cell, under a heading."""
-    lines = [f"{'':<40}  pairs  restart  in pairs   A/A difference            detectable"]
+    heads = "  ".join(f"{f'+{change:.0%}':>5}" for change in CHANGES)
+    lines = [
+        f"{'':<40}  {'':>5}  {'spread of':^17}  {'':<25}  {'launches that find':>19}",
+        f"{'':<40}  pairs  restart  in pairs  {'A/A difference':<25}  {heads}",
+    ]
     for each in found:
         judged = each.judgement
         interval = ""
         if judged.effect is not None and judged.low is not None and judged.high is not None:
             interval = f"{judged.effect - 1:+.1%} [{judged.low - 1:+.1%}, {judged.high - 1:+.1%}]"
+        needed = [launches_for(each, change, len(found)) for change in CHANGES]
         alarm = "  FALSE ALARM" if each.false_alarm else ""
         lines.append(
             f"{each.cell:<40}  {judged.pairs:>5}  {_percent(each.restart):>7}  "
-            f"{_percent(each.pair):>8}   {interval:<25}  {_percent(judged.detectable):>6}{alarm}"
+            f"{_percent(each.pair):>8}  {interval:<25}  "
+            + "  ".join(f"{'?' if n is None else n:>5}" for n in needed)
+            + alarm
         )
     return lines
 
 
-def advice(found: Sequence[Noise], changes: Sequence[float] = (0.1, 0.05, 0.03)) -> list[str]:
-    """How many launches show a change of so much in the noisiest of these cells."""
-    spreads = [each.pair for each in found if each.pair is not None]
-    if not spreads:
+def advice(found: Sequence[Noise]) -> list[str]:
+    """How many launches show a change of so much in half of these cells, and in all."""
+    known = [each for each in found if each.pair is not None]
+    if not known:
         return ["Too few pairs to say anything: give it more minutes."]
-    worst = max(spreads)
     lines = []
-    for change in changes:
-        # An alarm needs the interval beyond delta, so delta has to lie well below the change.
-        delta = min(0.03, change / 2)
-        pairs = pairs_for(worst, change, len(found), delta=delta)
+    for change in CHANGES:
+        needed = sorted(launches_for(each, change, len(found)) or 0 for each in known)
+        delta = delta_for(change)
+        flag = "" if delta == DELTA else f" and reports compare --delta {delta:.1%}"
         lines.append(
-            f"a case that is {change:.0%} slower is found four times in five with "
-            f"--launches {pairs} (and --delta {delta:.1%}) among {len(found)} cases as noisy as "
-            f"the noisiest here ({worst:.1%} in pairs)"
+            f"A case that is {change:.0%} slower is found four times in five with --launches "
+            f"{needed[(len(needed) - 1) // 2]}{flag} in half of these cases, {needed[-1]} in all."
         )
     alarms = sum(each.false_alarm for each in found)
     lines.append(
-        f"false alarms: {alarms} of {len(found)} cells; a run with any at all is expected at most "
-        f"{ALPHA:.0%} of the time"
+        f"False alarms: {alarms} of {len(found)} cases; a run with any at all is to be expected at "
+        f"most {ALPHA:.0%} of the time."
     )
     return lines
 

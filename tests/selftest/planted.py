@@ -1,4 +1,4 @@
-"""The `sleep` model of 20 ms a step, 5 % slower under an interpreter that is told so."""
+"""The `sleep` model of 60 ms a step, 5 % slower under an interpreter that is told so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from models.sleep import sleep_model
 
 SLOWER = "LOCKSTEP_SELFTEST_SLOWER"
 _TIMES = float(os.environ.get(SLOWER, "1"))
-_MODEL = sleep_model(f"sleep:layers=4:forward_ms={2 * _TIMES}:backward_ms={3 * _TIMES}")
+_MODEL = sleep_model(f"sleep:layers=4:forward_ms={5 * _TIMES}:backward_ms={10 * _TIMES}")
 
 
 def build() -> nn.Module:
