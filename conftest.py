@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import json
+import os
 import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.case import Case
+from bench.closing import Written
 from bench.journal import require_room
 from bench.matrix import BENCHMARKS
 from bench.options import add_options
 from bench.record import ReplayTimer, case_warnings, extra_info, replay
 from bench.result import Failure, LaunchResult
+from bench.screen import Screen
 from bench.session import Session
 from bench.settings import Settings
-from bench.terminal import case_line, launch_line
+from bench.terminal import case_line, ending_line, launch_line
 
 BENCH = Path(__file__).parent / "bench"
 SESSION = pytest.StashKey[Session]()
 TIMER = pytest.StashKey[ReplayTimer]()
 CASE = pytest.StashKey[Case]()
 PUT_ELSEWHERE = pytest.StashKey[Path]()
-OUR_LINE_IN = pytest.StashKey[Any]()
+SCREEN = pytest.StashKey[Screen]()
+
+#: pytest-benchmark's options for its own table and files: whoever gives one wants to see it.
+WANTS_TABLES = (
+    *("columns", "sort", "group-by", "name", "time-unit", "histogram", "verbose"),
+    *("compare", "cprofile"),
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,6 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "Lockstep measures one case at a time: run it without pytest-xdist (-n 0)"
         )
+    if _only_bench_is_asked_for(config) and not _tables_are_wanted(config):
+        # As with --benchmark-quiet: its tables pool the steps of all launches, and are wide.
+        config.option.benchmark_quiet = True
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -51,7 +62,7 @@ def pytest_collection(session: pytest.Session) -> None:
         return
     try:
         settings = Settings.from_pytest(config, sys.executable)
-        if config.getoption("benchmark_disable") and not config.getoption("benchmark_enable"):
+        if _is_disabled(config):
             settings = settings.one_step()
         command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
         prepared = Session.prepare(settings, command)
@@ -63,6 +74,7 @@ def pytest_collection(session: pytest.Session) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[SESSION] = prepared
+    config.stash[SCREEN] = Screen(config)
     config.addinivalue_line("filterwarnings", "ignore:Benchmark fixture was not used at all")
     for word in sorted(
         {
@@ -117,26 +129,26 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, Any]:
     prepared = config.stash.get(SESSION, None)
     if prepared is None or config.option.collectonly or config.getoption("benchmark_skip"):
         return (yield)
-    cases = [
-        item.stash[CASE]
-        for item in session.items
-        if CASE in item.stash and not prepared.why_not(item.stash[CASE])
-    ]
+    selected = [item.stash[CASE] for item in session.items if CASE in item.stash]
+    screen = config.stash[SCREEN]
+    prepared.layout = screen.layout(selected, prepared.settings.launches)
+    cases = [case for case in selected if not prepared.why_not(case)]
     if not cases:
         return (yield)
-
-    say = functools.partial(_say, config)
 
     def report(
         block: Sequence[Case], launch: int, answers: Mapping[str, LaunchResult | Failure]
     ) -> None:
         left = sweep.seconds_left()
-        say(launch_line(block, launch, prepared.settings.launches, answers, left))
+        screen.say(launch_line(prepared.layout, block, launch, answers, left))
 
-    sweep = prepared.open(cases, report, say)
+    def showing(block: Sequence[Case], launch: int) -> AbstractContextManager[None]:
+        return screen.showing(sweep, block, launch)
+
+    sweep = prepared.open(cases, report, screen.say, showing)
     with sweep.interrupt.listening():
         sweep.before_items()
-        prepared.confirm(say)
+        prepared.confirm(screen.say)
         result = yield
     if sweep.interrupt.asked:
         raise KeyboardInterrupt("the sweep was interrupted; --resume goes on with it")
@@ -148,8 +160,8 @@ def measure(
     benchmark: Any, request: pytest.FixtureRequest, pytestconfig: pytest.Config
 ) -> Callable[[Case], None]:
     """Run a case's last launch and hand all its launches to pytest-benchmark."""
-    session = pytestconfig.stash[SESSION]
-    rerun = _rerun(request.node, pytestconfig)
+    session, screen = pytestconfig.stash[SESSION], pytestconfig.stash[SCREEN]
+    item, rerun = request.node, _rerun(request.node, pytestconfig)
 
     def run(case: Case) -> None:
         assert session.sweep is not None
@@ -157,7 +169,8 @@ def measure(
         if isinstance(answer, Failure):
             sentence = answer.sentence(case.id, rerun)
             session.note_outcome(case, answer.outcome, answer.message, answer, rerun)
-            _say(pytestconfig, f"{case.id:<44}  {answer.outcome}: {sentence}", request.node)
+            said = answer.sentence(case.id)
+            screen.say(ending_line(session.layout, case.id, answer.outcome, said), item)
             if pytestconfig.get_verbosity() > 0 and answer.traceback:
                 sentence += "\n" + answer.traceback
             pytest.fail(sentence, pytrace=False)
@@ -165,7 +178,8 @@ def measure(
             pytest.skip("the sweep was interrupted before this cell was measured")
         if benchmark.disabled:
             benchmark.pedantic(lambda: None)
-            _say(pytestconfig, f"{case.id:<44}  one step ran; nothing measured", request.node)
+            said = "one step ran; nothing measured"
+            screen.say(ending_line(session.layout, case.id, "", said), item)
             return
         warnings = case_warnings(case, answer, session.cores)
         if len(answer) < session.settings.launches:
@@ -174,11 +188,12 @@ def measure(
                 "interrupted"
             )
         benchmark.extra_info.update(extra_info(case, answer, warnings, session.confirmation(case)))
-        replay(benchmark, request.node.stash[TIMER], answer)
-        line = case_line(case, answer, session.alone(case), session.sweep.seconds_left())
-        _say(pytestconfig, line, request.node)
-        for warning in warnings:
-            _say(pytestconfig, f"    {warning}", request.node)
+        replay(benchmark, item.stash[TIMER], answer)
+        left = session.sweep.seconds_left()
+        screen.say_numbers(case_line(session.layout, case, answer, session.alone(case), left), item)
+        label = answer[0].fields.get("label")
+        for remark in ([str(label)] if label else []) + warnings:
+            screen.say(f"    {remark}", item)
 
     return run
 
@@ -189,7 +204,7 @@ def pytest_report_teststatus(report: Any, config: pytest.Config) -> Any:
     words = {"passed": "OK", "failed": "FAILED", "skipped": "SKIPPED"}
     if report.skipped or (report.when == "call" and report.outcome in words):
         # The case has a line of its own; a letter would only break it.
-        return report.outcome, "", words[report.outcome] if config.get_verbosity() > 0 else ""
+        return report.outcome, "", words[report.outcome]
     return None
 
 
@@ -205,7 +220,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         reason = reason.removeprefix("Skipped: ")
         session.note_outcome(case, "skipped", reason, None, rerun)
-        _say(item.config, f"{case.id:<44} skipped: {reason}", item)
+        said = ending_line(session.layout, case.id, "skipped", reason)
+        item.config.stash[SCREEN].say(said, item)
     elif report.failed and session.outcomes.get(case.id, {}).get("outcome") in (None, "ok"):
         failure = Failure(
             phase=report.when,
@@ -258,7 +274,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
         document = {"machine_info": {}, "benchmarks": [], "lockstep": prepared.record()}
         path = _place_for(config, document)
         path.write_text(json.dumps(document, allow_nan=False, indent=4))
-    journal_is_whole = prepared.finish(functools.partial(_say, config))
+    journal_is_whole = prepared.finish(config.stash[SCREEN].say)
+    config.stash[SCREEN].end_lines()
     result = yield
     if session.exitstatus == 0 and not (journal_is_whole and PUT_ELSEWHERE not in config.stash):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -274,19 +291,32 @@ def _place_for(config: pytest.Config, document: dict[str, Any]) -> Path:
         return path
     except OSError as error:
         other = Path(tempfile.mkdtemp(prefix="lockstep-kept-")) / path.name
-        _say(config, f"{path}: {error.strerror}; the results are written to {other} instead")
+        config.stash[SCREEN].say(
+            f"{path}: {error.strerror}; the results are written to {other} instead"
+        )
         config.stash[PUT_ELSEWHERE] = other
         return other
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(config: pytest.Config) -> None:
     session = config.stash.get(SESSION, None)
-    if session is None or session.sweep is None:
+    if session is None or not session.outcomes or _is_disabled(config):
         return
-    path = config.stash.get(PUT_ELSEWHERE, session.settings.json_path)
-    if path is not None and path.exists():
-        terminalreporter.write_line(f"journal: {session.settings.journal_path}")
-        terminalreporter.write_line(f"page:    python -m reports html {path} -o report.html")
+    settings, sweep = session.settings, session.sweep
+    journal = settings.journal_path
+    results = config.stash.get(PUT_ELSEWHERE, settings.json_path)
+    storage = config.getoption("benchmark_storage").removeprefix("file://")
+    saved = config.getoption("benchmark_save") or config.getoption("benchmark_autosave")
+    written = Written(
+        results=results if results is not None and results.exists() else None,
+        journal=journal if journal is not None and journal.exists() else None,
+        traces=settings.traces_folder,
+        # Another kind of storage is no folder, and its address can hold a password.
+        storage=os.path.normpath(storage) if saved and "://" not in storage else None,
+    )
+    interrupted = sweep is not None and sweep.interrupt.asked
+    config.stash[SCREEN].close(session, written, interrupted=interrupted)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -302,6 +332,32 @@ def _bench_is_asked_for(config: pytest.Config) -> bool:
         if path == BENCH or BENCH in path.parents or path in BENCH.parents:
             return True
     return False
+
+
+def _is_disabled(config: pytest.Config) -> bool:
+    """Whether everything is to run once and nothing to be measured."""
+    disabled = config.getoption("benchmark_disable") and not config.getoption("benchmark_enable")
+    return bool(disabled)
+
+
+def _only_bench_is_asked_for(config: pytest.Config) -> bool:
+    """Whether no test but ours can run."""
+    paths = [
+        (config.invocation_params.dir / argument.split("::")[0]).resolve()
+        for argument in config.args
+    ]
+    return bool(paths) and all(path == BENCH or BENCH in path.parents for path in paths)
+
+
+def _tables_are_wanted(config: pytest.Config) -> bool:
+    """Whether an option of theirs was given, wherever pytest takes options from."""
+    given = [
+        *map(str, config.invocation_params.args),
+        *shlex.split(os.environ.get("PYTEST_ADDOPTS", "")),
+        *map(str, config.getini("addopts")),
+    ]
+    wanted = tuple(f"--benchmark-{name}" for name in WANTS_TABLES)
+    return any(argument.startswith(wanted) for argument in given)
 
 
 def _case_of(item: pytest.Item) -> Case | None:
@@ -328,19 +384,3 @@ def _rerun(item: pytest.Item, config: pytest.Config) -> str:
     if settings.case_timeout_s is not None:
         words += ["--case-timeout", f"{settings.case_timeout_s:g}"]
     return shlex.join(words)
-
-
-def _say(config: pytest.Config, line: str, item: pytest.Item | None = None) -> None:
-    """One line of its own in the terminal, past pytest's capturing."""
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    capture = config.pluginmanager.get_plugin("capturemanager")
-    if reporter is None or config.get_verbosity() < 0:
-        return
-    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-        same_file = item is not None and config.stash.get(OUR_LINE_IN, None) == item.path
-        if same_file and config.get_verbosity() == 0:
-            reporter.currentfspath = None  # or write_line would end a line that has ended
-        reporter.write_line(line)
-        # pytest names a file before its tests, once: it must not think the line is still open.
-        reporter.currentfspath = item.path if item is not None else None
-        config.stash[OUR_LINE_IN] = reporter.currentfspath

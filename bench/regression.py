@@ -13,6 +13,7 @@ from bench.case import Case
 from bench.paired import ALPHA, DELTA, FEWEST_PAIRS, WORSE, Judgement, Samples, judge, pairs_needed
 from bench.result import LaunchResult
 from bench.sweep import Sweep
+from bench.terminal import Layout
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,18 @@ def too_few(launches: int, cells: int) -> str | None:
     return None
 
 
-def line(each: Compared) -> str:
-    """One comparison in the terminal."""
+def line(each: Compared, layout: Layout, also: str = "") -> str:
+    """One comparison in the terminal; ``also`` stands after its verdict."""
     judgement = each.judgement
-    parts = [f"{each.base.replace(torch='').id:<44}", f"{each.new.torch}/{each.base.torch}"]
+    effect = interval = ""
     if judgement.effect is not None:
-        parts.append(f"{judgement.effect - 1:+7.1%}")
+        effect = f"{judgement.effect - 1:+.1%}"
     if judgement.low is not None and judgement.high is not None:
-        parts.append(f"[{judgement.low - 1:+.1%}, {judgement.high - 1:+.1%}]")
-    parts.append("slower" if judgement.verdict == WORSE else judgement.verdict)
-    return "  ".join(parts)
+        interval = f"[{judgement.low - 1:+.1%}, {judgement.high - 1:+.1%}]"
+    sides = f"{each.new.torch}/{each.base.torch}"
+    verdict = "slower" if judgement.verdict == WORSE else judgement.verdict
+    rest = f"{sides:<{2 * layout.label + 1}}  {effect:>7}  {interval:>18}  {verdict}{also}"
+    return layout.after_name(each.base.replace(torch="").id, rest, len(rest) + 2)
 
 
 def heading(compared: Sequence[Compared]) -> str:

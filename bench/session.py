@@ -20,8 +20,8 @@ from bench.matrix import Facts
 from bench.record import confirmed
 from bench.result import SCHEMA, VERSION, Failure, LaunchResult
 from bench.settings import Settings
-from bench.sweep import Report, Sweep, whole_blocks_only
-from bench.terminal import throughput
+from bench.sweep import Report, Showing, Sweep, unseen, whole_blocks_only
+from bench.terminal import Layout, throughput
 from models.names import is_file, is_module
 
 #: Begins the name of a sweep's own folder; the number of its process follows.
@@ -50,6 +50,7 @@ class Session:
     recorded: Recorded | None = None
     sweep: Sweep | None = None
     controller: Controller | None = None
+    layout: Layout = field(default_factory=lambda: Layout(0))
     _folder: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
@@ -124,7 +125,13 @@ class Session:
         if journal.rebooted(self.recorded.header, self._header()):
             self.notes.append("the machine was started anew between the parts of this run")
 
-    def open(self, cases: list[Case], report: Report, say: Callable[[str], None]) -> Sweep:
+    def open(
+        self,
+        cases: list[Case],
+        report: Report,
+        say: Callable[[str], None],
+        showing: Showing = unseen,
+    ) -> Sweep:
         """Ready to measure exactly these cases."""
         _remove_folders_of_the_dead()
         self._folder = tempfile.TemporaryDirectory(
@@ -160,6 +167,7 @@ class Session:
             order_seed=self.settings.order_seed,
             answers={case_id: dict(answers) for case_id, answers in found.items()},
             definitions=self.definitions,
+            showing=showing,
         )
         few = regression.too_few(self.settings.launches, len(regression.pairs_of(self.sweep)))
         self.notes += [few] if few else []
@@ -176,14 +184,15 @@ class Session:
         flagged = regression.flagged(compared)
         say(regression.heading(compared))
         for each in compared:
-            say(f"  {regression.line(each)}")
+            say(regression.line(each, self.layout))
         if not flagged or not self.settings.confirm:
             return
-        say(f"{len(flagged)} look slower: measured once more, in {sweep.launches} fresh pairs")
+        look = "1 looks" if len(flagged) == 1 else f"{len(flagged)} look"
+        say(f"{look} slower: measured once more, in {sweep.launches} fresh pairs")
         ids = {each.base.id for each in flagged}
         sweep.confirm(block for block in sweep.blocks if block[0].id in ids)
         for each in regression.confirm(sweep, flagged):
-            say(f"  {regression.line(each)}, on the fresh pairs alone")
+            say(regression.line(each, self.layout, ", on the fresh pairs alone"))
 
     def confirmation(self, case: Case) -> dict[str, Any] | None:
         """The record of the case's confirmation; None where it was not measured once more."""

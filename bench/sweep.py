@@ -16,6 +16,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,6 +40,12 @@ class RunsCases(Protocol):
 
 #: A block, the launch, and what came of it by case id.
 Report = Callable[[Sequence[Case], int, Mapping[str, Answer]], None]
+#: Entered with a block and the launch while it is measured.
+Showing = Callable[[Sequence[Case], int], AbstractContextManager[None]]
+
+
+def unseen(block: Sequence[Case], launch: int) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 @dataclass
@@ -59,6 +66,7 @@ class Sweep:
     interrupt: Interrupt = field(default_factory=Interrupt)
     answers: dict[str, dict[int, Answer]] = field(default_factory=dict)
     definitions: dict[str, str | None] = field(default_factory=dict)
+    showing: Showing = unseen
     #: Blocks that are measured once more, in fresh launches.
     confirming: list[list[Case]] = field(default_factory=list)
     _spent_s: float = 0.0
@@ -146,9 +154,22 @@ class Sweep:
         """An estimate from the cells measured so far; None before the first."""
         if not self._measured or self.interrupt.asked:
             return None
-        done = sum(map(len, self.answers.values()))
+        done, total = self.progress()
+        return (total - done) * self._spent_s / self._measured
+
+    def progress(self) -> tuple[int, int]:
+        """How many launches of cells are done with, and of how many. What is left of a cell that
+        failed is done with."""
+        done = 0
+        for case in self.cells:
+            launches = [n for n in self.answers.get(case.id, {}) if n < self.launches]
+            done += self.launches if self.failure(case) is not None else len(launches)
+        for block in self.confirming:
+            for case in block:
+                gave_up = self._gave_up(block)
+                done += self.launches if gave_up else len(self.confirmation(case))
         total = (len(self.cells) + sum(map(len, self.confirming))) * self.launches
-        return max(0, total - done) * self._spent_s / self._measured
+        return done, total
 
     def _measure(self, block: Sequence[Case], launch: int) -> dict[str, Answer] | None:
         """What came of those cells of the block that have no answer yet, by id; None where it was
@@ -162,7 +183,7 @@ class Sweep:
             return {}
         started = self.clock()
         try:
-            with self.interrupt.measuring():
+            with self.showing(wanted, launch), self.interrupt.measuring():
                 answers = self._take_turns(wanted, launch)
         except KeyboardInterrupt:
             self.interrupt.asked = True

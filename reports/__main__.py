@@ -9,18 +9,27 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from reports import trace_page, words
-from reports.command import BAD_INPUT, bad_input, write
+from reports import summary_markdown, trace_page, words
+from reports.command import (
+    BAD_INPUT,
+    STANDARD_OUTPUT,
+    bad_input,
+    over_an_input,
+    write,
+    write_or_print,
+)
 from reports.compare_command import compare
 from reports.export_command import export
 from reports.figure_command import figure
 from reports.history_command import history
 from reports.load import load
+from reports.open_command import open_page
 from reports.page import render
 from reports.source import UnreadableFile
 from reports.tables import compute
 from reports.trace_files import report_on, size_notes
 from reports.trace_text import show
+from reports.verdict_command import verdict
 
 app = typer.Typer(
     add_completion=False,
@@ -37,24 +46,36 @@ def reports() -> None:
 
 @app.command()
 def html(
-    files: Annotated[list[Path], typer.Argument(help="Written with pytest --benchmark-json.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path(
-        "report.html"
-    ),
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES", help="Written with pytest --benchmark-json.")
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="PAGE", help="The page to write.")
+    ] = Path("report.html"),
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", metavar="OUT", help="Also write a summary; - is stdout."),
+    ] = None,
 ) -> None:
     """One self-contained page about all FILES, side by side."""
+    wrong = over_an_input({"-o": output, "--markdown": markdown}, files)
+    if wrong:
+        raise bad_input(wrong)
     try:
-        page = render(compute(load(files)))
+        tables = compute(load(files))
     except UnreadableFile as error:
         raise bad_input(str(error)) from None
-    write(output, page, "-o")
-    typer.echo(output)
+    write(output, render(tables), "-o")
+    if markdown is not None:
+        write_or_print(markdown, summary_markdown.render(tables), "--markdown")
+    typer.echo(words.printable(str(output)), err=markdown == STANDARD_OUTPUT)
 
 
-@app.command()
+@app.command(short_help="Communication and waiting in torch.profiler traces.")
 def trace(
     files: Annotated[
-        list[Path], typer.Argument(help="Written by torch.profiler, .json or .json.gz.")
+        list[Path],
+        typer.Argument(metavar="FILES", help="Written by torch.profiler, .json or .json.gz."),
     ],
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output instead of tables.")
@@ -63,7 +84,8 @@ def trace(
         Path | None, typer.Option("--html", metavar="PAGE", help="Also write a page.")
     ] = None,
     rank: Annotated[
-        int | None, typer.Option("--rank", min=0, help="Read the file of this rank alone.")
+        int | None,
+        typer.Option("--rank", metavar="N", min=0, help="Read the file of this rank alone."),
     ] = None,
     same_clock: Annotated[
         bool,
@@ -88,10 +110,12 @@ def trace(
         raise typer.Exit(BAD_INPUT)
 
 
-app.command()(compare)
-app.command()(export)
-app.command()(figure)
-app.command()(history)
+app.command(short_help="Is NEW slower than BASE? A gate, by its exit status.")(compare)
+app.command(short_help="Results of FILES for other tools.")(export)
+app.command(short_help="One figure of the page as a file of its own.")(figure)
+app.command(short_help="Each case over torch versions and over dates.")(history)
+app.command("open")(open_page)
+app.command(short_help="The verdict of FILES in sentences.")(verdict)
 
 
 def _refused(sentence: str) -> None:

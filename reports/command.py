@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -32,6 +33,15 @@ def cannot_write(path: Path, error: OSError, option: str) -> typer.Exit:
     return bad_input(
         f"{path}: cannot be written ({error.strerror or error}); choose another with {option}"
     )
+
+
+def over_an_input(outputs: Mapping[str, Path | None], files: Sequence[Path]) -> str | None:
+    """In a sentence, which file would be written over what is to be read; by option."""
+    for option, path in outputs.items():
+        for file in files:
+            if path not in (None, STANDARD_OUTPUT) and path.resolve() == file.resolve():
+                return f"{path}: is to be read; choose another file with {option}"
+    return None
 
 
 def note(sentence: str) -> None:

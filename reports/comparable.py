@@ -22,6 +22,11 @@ def refusals(base: Row, new: Row, pairs: Sequence[tuple[Row, Row]]) -> list[str]
 
     ``base`` and ``new``: rows of files; ``pairs``: cells of both that have one name.
     """
+    return of_files(base, new) + of_cases(pairs)
+
+
+def of_files(base: Row, new: Row) -> list[str]:
+    """What two files' machines, settings and environments differ in."""
     found = _of_machines(base, new)
     found += [
         _said(name, base["settings"][name], new["settings"][name])
@@ -30,9 +35,12 @@ def refusals(base: Row, new: Row, pairs: Sequence[tuple[Row, Row]]) -> list[str]
         and name in new["settings"]
         and base["settings"][name] != new["settings"][name]
     ]
-    found += _of_environments(base["environment"], new["environment"])
-    found += _of_pairs(pairs, "threads_per_rank", "threads per rank")
-    return found + _of_definitions(pairs)
+    return found + _of_environments(base["environment"], new["environment"])
+
+
+def of_cases(pairs: Sequence[tuple[Row, Row]]) -> list[str]:
+    """What the cases themselves differ in."""
+    return _of_pairs(pairs, "threads_per_rank", "threads per rank") + _of_definitions(pairs)
 
 
 def models_differ(base: dict[str, Any], new: dict[str, Any]) -> list[str]:

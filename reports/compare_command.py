@@ -28,7 +28,7 @@ def compare(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE | BASE NEW",
+            metavar="FILE|BASE NEW",
             help="One file measured with several --torch, or two, written by pytest "
             "--benchmark-json.",
         ),
@@ -50,7 +50,7 @@ def compare(
     ] = metrics.STEP_TIME.name,
     delta: Annotated[
         str,
-        typer.Option("--delta", help="A change up to this is none: 3% or 0.03."),
+        typer.Option("--delta", metavar="CHANGE", help="A change up to this is none: 3% or 0.03."),
     ] = f"{DELTA:g}",
     strict: Annotated[
         bool,

@@ -53,19 +53,25 @@ def differences(base: dict[str, Any], new: dict[str, Any]) -> list[Row]:
 
     What neither side knows is left out: it is no difference that anyone has seen.
     """
-    names = [*TITLES, *(name for name in (*base, *new) if name not in TITLES)]
+    found = differing([base, new])
+    return [{"what": what, "a": one, "b": other} for what, (one, other) in found]
+
+
+def differing(sides: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    """The same for any number of sides: (what, the text of each side)."""
+    names = [*TITLES, *(name for side in sides for name in side if name not in TITLES)]
     found = []
     for name in dict.fromkeys(names):
         if name in _LEFT_OUT:
             continue
-        a, b = base.get(name), new.get(name)
-        if a == b or (_is_blank(a) and _is_blank(b)):
+        values = [side.get(name) for side in sides]
+        if all(value == values[0] for value in values) or all(map(_is_blank, values)):
             continue
-        one, other = (
+        texts = [
             "none" if name in _NONE_IS_KNOWN and name in side and value is None else _words(value)
-            for side, value in ((base, a), (new, b))
-        )
-        found.append({"what": TITLES.get(name, name), "a": one, "b": other})
+            for side, value in zip(sides, values, strict=True)
+        ]
+        found.append((TITLES.get(name, name), texts))
     return found
 
 

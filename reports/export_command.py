@@ -10,7 +10,14 @@ import pandas as pd
 import typer
 
 from reports import export_markdown
-from reports.command import STANDARD_OUTPUT, bad_input, cannot_write, note, write_or_print
+from reports.command import (
+    STANDARD_OUTPUT,
+    bad_input,
+    cannot_write,
+    note,
+    over_an_input,
+    write_or_print,
+)
 from reports.export import per_launch
 from reports.export_table import launch_table
 from reports.load import load
@@ -19,7 +26,9 @@ from reports.tables import compute
 
 
 def export(
-    files: Annotated[list[Path], typer.Argument(help="Written with pytest --benchmark-json.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES", help="Written with pytest --benchmark-json.")
+    ],
     as_launches: Annotated[
         Path | None,
         typer.Option(
@@ -81,11 +90,11 @@ def _refused(files: list[Path], outputs: dict[str, Path]) -> str | None:
         )
     if outputs.get("--parquet") == STANDARD_OUTPUT:
         return "--parquet is no text for standard output; give it a file"
+    wrong = over_an_input(outputs, files)
+    if wrong:
+        return wrong
     options: dict[Path, str] = {}
     for option, path in outputs.items():
-        for file in files:
-            if path != STANDARD_OUTPUT and path.resolve() == file.resolve():
-                return f"{path}: is to be read; choose another file with {option}"
         if path in options:
             where = "standard output" if path == STANDARD_OUTPUT else str(path)
             return f"{options[path]} and {option} both want {where}; choose another for one"

@@ -15,9 +15,9 @@ HEADINGS = (
 
 def cases(tables: Tables) -> str:
     """A table for each file, and a line for each case that was skipped or failed."""
-    efficiency: dict[int, Row] = {}
+    scaling: dict[int, Row] = {}
     for row in rows(tables.scaling):
-        efficiency.setdefault(row["cell"], row)
+        scaling.setdefault(row["cell"], row)
     cells = groups(rows(tables.cells), "file")
     outcomes = groups(rows(tables.records.outcomes), "file")
     files = [row["file"] for row in rows(tables.records.files)]
@@ -25,33 +25,29 @@ def cases(tables: Tables) -> str:
     for file in files:
         if len(files) > 1:
             lines += [f"### {markdown.escaped(file)}", ""]
-        own = [_cells(cell, efficiency.get(cell["cell"], {})) for cell in cells.get((file,), [])]
+        own = [_cells(cell, scaling.get(cell["cell"], {})) for cell in cells.get((file,), [])]
         if own:
             lines += [markdown.table(HEADINGS, own, text=("notes",)), ""]
         bad = [row for row in outcomes.get((file,), []) if row["outcome"] != "ok"]
-        lines += [f"- {markdown.escaped(_ended(row))}" for row in bad] + [""] * bool(bad)
+        lines += [f"- {markdown.escaped(ended(row))}" for row in bad] + [""] * bool(bad)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _cells(cell: Row, efficiency: Row) -> list[str]:
-    ratios = [
-        _with_interval(
-            *(efficiency.get(f"{base}_{end}ratio") for end in ("", "low_", "high_")),
-        )
-        for base in ("single", "same")
-    ]
+def _cells(cell: Row, of_scaling: Row) -> list[str]:
     return [
         cell["id"],
         words.seconds(cell["step_s"]),
         words.between(cell["step_low_s"], cell["step_high_s"], words.seconds) or words.BLANK,
         words.plain(cell["throughput_samples_per_s"]),
-        *ratios,
+        *(efficiency(of_scaling, base) for base in ("single", "same")),
         words.whole_number(cell["launch_count"]),
         " ".join(_notes(cell)),
     ]
 
 
-def _with_interval(value: float | None, low: float | None, high: float | None) -> str:
+def efficiency(row: Row, base: str) -> str:
+    """Of a row of the scaling table, over "single" or the "same" strategy, with its interval."""
+    value, low, high = (row.get(f"{base}_{end}ratio") for end in ("", "low_", "high_"))
     around = words.between(low, high, words.percent)
     return f"{words.percent(value)} ({around})" if around else words.percent(value)
 
@@ -71,5 +67,6 @@ def _notes(cell: Row) -> list[str]:
     return found
 
 
-def _ended(row: Row) -> str:
+def ended(row: Row) -> str:
+    """How a cell without a number ended, and why."""
     return f"{row['id']}: {row['outcome']}" + (f": {row['reason']}" if row["reason"] else "")

@@ -27,7 +27,10 @@ _TO_TERMINAL = Path("-")
 def history(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Folders of pytest --benchmark-autosave, as .benchmarks, or files."),
+        typer.Argument(
+            metavar="PATHS",
+            help="Folders of pytest --benchmark-autosave, as .benchmarks, or files.",
+        ),
     ],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="PAGE", help="The page to write.")
@@ -47,7 +50,8 @@ def history(
         ),
     ] = None,
     delta: Annotated[
-        float, typer.Option(help="The smallest change of level that counts, as a ratio.")
+        float,
+        typer.Option(metavar="RATIO", help="The smallest change of level that counts, as a ratio."),
     ] = DELTA,
     fail_on_shift: Annotated[
         bool,

@@ -19,6 +19,7 @@ from reports import (
     bucket_figure,
     cases_table,
     figure_sections,
+    files_section,
     findings,
     memory_figures,
     scaling_figures,
@@ -81,6 +82,10 @@ def verdict(tables: Tables) -> str | None:
         total=len(files),
         most=MOST_MODELS,
     )
+
+
+def side_by_side(tables: Tables) -> str | None:
+    return files_section.section(tables.beside)
 
 
 def scaling(tables: Tables) -> str | None:
@@ -248,6 +253,7 @@ Section = Callable[[Tables], str | None]
 SECTIONS: list[tuple[str, str, Section]] = [
     # The answer.
     ("verdict", "Verdict", verdict),
+    ("files", "Files side by side", side_by_side),
     # The reasons.
     ("scaling", "Scaling", scaling),
     ("waterfall", "Where the time goes", time_goes),

@@ -81,13 +81,13 @@ def step_time(medians_s: Mapping[int, float], steps_s: Sequence[float]) -> Estim
     return Estimate(values[0], *around, FROM_ONE_LAUNCH)
 
 
-def throughput_ratio(a: Row, b: Row) -> Estimate | None:
+def throughput_ratio(a: Row, b: Row, *, one_run: bool = True) -> Estimate | None:
     """Throughput of cell ``a`` over that of cell ``b``, with its interval on the log scale.
 
-    Both measured in the same launches: Student's t on the paired differences, so that what a
-    launch does to both cancels. Several launches each, but not the same: Welch's t. One launch:
-    both one-launch intervals, their log half-widths added in quadrature (MOVER, Zou & Donner
-    2008). None where a throughput is blank.
+    Both measured in the same launches (of ``one_run``): Student's t on the paired differences, so
+    that what a launch does to both cancels. Several launches each, but not the same: Welch's t. One
+    launch: both one-launch intervals, their log half-widths added in quadrature (MOVER, Zou &
+    Donner 2008). None where a throughput is blank.
     """
     above, below = a["throughput_samples_per_s"], b["throughput_samples_per_s"]
     if above is None or below is None:
@@ -99,7 +99,7 @@ def throughput_ratio(a: Row, b: Row) -> Estimate | None:
         return Estimate(value)
     of_a, of_b = a["launch_medians_s"] or {}, b["launch_medians_s"] or {}
     batches = math.log(a["global_batch_size"] / b["global_batch_size"])
-    if len(of_a) > 1 and of_a.keys() == of_b.keys():
+    if one_run and len(of_a) > 1 and of_a.keys() == of_b.keys():
         differences = [batches + math.log(of_b[n]) - math.log(of_a[n]) for n in of_a]
         return _exp(student.mean(differences))
     if len(of_a) > 1 and len(of_b) > 1:

@@ -14,6 +14,7 @@ from reports.load import Records
 from reports.memory import memory_table
 from reports.phases import phase_table
 from reports.scaling import scaling_table
+from reports.side_by_side import SideBySide, side_by_side
 from reports.sides import comparable_runs, of_run
 from reports.stats import with_estimates
 from reports.step_phases import step_phase_table
@@ -49,6 +50,8 @@ class Tables:
     largest: pd.DataFrame
     #: Of every file that was measured under several interpreters.
     versions: list[Comparison]
+    #: Of several files; None for one.
+    beside: SideBySide | None
 
 
 def compute(records: Records) -> Tables:
@@ -81,4 +84,5 @@ def compute(records: Records) -> Tables:
             compare(records, cells, waterfall, of_run(records, file))
             for file in comparable_runs(records)
         ],
+        beside=side_by_side(records, cells),
     )

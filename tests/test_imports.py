@@ -46,7 +46,7 @@ SHARED = {
 ARITHMETIC = {f"bench.{name}" for name in ("arrangements", "paired", "student")}
 #: What the controller may know of models without importing torch.
 NAMES = {"models.names", "models.sleep_options"}
-LIGHT = {"psutil", "scipy", "tomli", "pytest"}
+LIGHT = {"psutil", "scipy", "tomli", "pytest", "rich"}
 DATA = {"numpy", "pandas", "scipy", "seaborn", "matplotlib", "jinja2", "markupsafe", "typer"} | {
     "packaging",
     "pytest_benchmark",

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -117,6 +118,45 @@ def test_the_time_left_is_that_of_the_cells_measured_so_far() -> None:
     assert made.seconds_left() == 60
     made.last_launch(CELLS[0])
     assert made.seconds_left() == 50
+
+
+def test_what_is_left_of_a_cell_that_failed_is_done_with() -> None:
+    made = sweep(FakeController(fails={(2, 0)}), CELLS, 3)
+    assert made.progress() == (0, 18)
+    made.before_items()
+    # Two launches of five cells, and all three of the one that failed in the first.
+    assert made.progress() == (13, 18)
+    assert made.seconds_left() == 50
+    for case in CELLS:
+        made.last_launch(case)
+    assert made.progress() == (18, 18)
+    assert made.seconds_left() == 0
+
+
+def test_what_is_measured_is_shown_while_it_is() -> None:
+    controller = FakeController()
+    made = sweep(controller, PAIRS, 2)
+    seen: list[tuple[int, int, int]] = []
+
+    @contextlib.contextmanager
+    def showing(block: Sequence[Case], launch: int) -> Iterator[None]:
+        before = len(controller.turns)
+        done, _ = made.progress()
+        yield
+        # Nothing was asked for outside, and the block's interpreters were all asked for inside.
+        assert len(controller.turns) - before == len(block) == 2
+        seen.append((block[0].seed, launch, done))
+
+    made.showing = showing
+    made.before_items()
+    # The second launch begins at the first block again, being pytest's own order of two.
+    assert [(launch, done) for _, launch, done in seen] == [
+        *((0, 0), (0, 2), (0, 4), (1, 6), (1, 8), (1, 10))
+    ]
+    assert sorted(seed for seed, _, _ in seen) == [0, 0, 1, 1, 2, 2]
+    for case in PAIRS:
+        made.last_launch(case)
+    assert len(seen) == 6  # nothing was left to measure, and nothing was shown
 
 
 def test_the_journal_has_every_launch_of_every_cell(tmp_path: Path) -> None:
@@ -254,6 +294,7 @@ def test_a_confirmation_that_fails_is_given_up_and_takes_nothing_back() -> None:
     assert isinstance(made.last_launch(PAIRS[2]), list)
     assert made.confirmation(PAIRS[2]) == []
     assert made.complete  # there is nothing to resume
+    assert made.progress() == (16, 16)
 
 
 def test_an_interrupted_confirmation_is_not_complete() -> None:

@@ -111,7 +111,7 @@ def test_a_slower_interpreter_is_found_and_confirmed_also_after_a_kill(tmp_path:
     assert all(about["torch"] and about["cpu_capability"] for about in interpreters.values())
     settings = ran.document["lockstep"]["settings"]
     assert (settings["children"], settings["order_seed"], settings["confirm"]) == (2, 0, True)
-    assert "1 look slower: measured once more, in 7 fresh pairs" in ran.output
+    assert "1 looks slower: measured once more, in 7 fresh pairs" in ran.output
 
     compared = subprocess.run(
         [sys.executable, "-m", "reports", "compare", str(ran.json_path), "--json", "-"],
