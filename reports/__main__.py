@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Annotated
@@ -42,6 +43,7 @@ def html(
     ),
 ) -> None:
     """One self-contained page about all FILES, side by side."""
+    gc.disable()  # until the page is written tables only grow, and looking for garbage takes time
     try:
         page = render(compute(load(files)))
     except UnreadableFile as error:
