@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Annotated
@@ -61,6 +62,7 @@ def html(
     wrong = over_an_input({"-o": output, "--markdown": markdown}, files)
     if wrong:
         raise bad_input(wrong)
+    gc.disable()  # until the page is written tables only grow, and looking for garbage takes time
     try:
         tables = compute(load(files))
     except UnreadableFile as error:

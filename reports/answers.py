@@ -97,7 +97,7 @@ def costs(waterfalls: Sequence[Row], case: Row | None) -> Answer:
     term = next(term for term, called in TERMS.items() if called == name)
     about = (
         f"{words.percent(row[f'{term}_ratio'])} of the step on {on} "
-        f"({words.milliseconds(seconds)} of {words.seconds(row['step_s'])})"
+        f"({words.seconds(seconds)} of {words.seconds(row['step_s'])})"
     )
     if row[f"{term}_within_noise"]:
         about += ", which is within noise"

@@ -8,6 +8,7 @@ all cases has every case, and verdicts are made from all of them.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -29,7 +30,7 @@ _PARTS = {
 def bounded(tables: Tables) -> tuple[Tables, dict[str, int]]:
     """The tables with at most MOST_ROWS rows for each of these sections, and how many rows each
     section has lost."""
-    kept: dict[str, pd.DataFrame] = {}
+    kept: dict[str, Any] = {}
     lost: dict[str, int] = {}
     for section, (name, parts) in _PARTS.items():
         whole: pd.DataFrame = getattr(tables, name)
@@ -43,8 +44,9 @@ def first_rows(table: pd.DataFrame, parts: list[str]) -> pd.DataFrame:
     groups = table.groupby(parts, sort=False, dropna=False)
     if len(table) <= MOST_ROWS and groups.ngroups <= MOST_PARTS:
         return table
-    kept = table[groups.ngroup() < MOST_PARTS]
+    kept: pd.DataFrame = table[groups.ngroup() < MOST_PARTS]
     if len(kept) <= MOST_ROWS:
         return kept
     most = MOST_ROWS // min(groups.ngroups, MOST_PARTS)
-    return kept.groupby(parts, sort=False, dropna=False).head(most)
+    shown: pd.DataFrame = kept.groupby(parts, sort=False, dropna=False).head(most)
+    return shown

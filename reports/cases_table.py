@@ -41,6 +41,7 @@ def _measured(title: str, under: str, name: str, unit: str) -> Column:
     return Column(title, under, values)
 
 
+NOTES = _text("notes")
 COLUMNS = (
     _text("case"),
     _text("file", choose=True),
@@ -58,7 +59,7 @@ COLUMNS = (
     _measured("efficiency", "over its own 1 rank", "same", "ratio"),
     Column("launches", "steps", ("launch_count", "step_count")),
     Column("checks", "bad, to look at", ("bad_checks", "look_checks")),
-    _text("notes"),
+    NOTES,
 )
 #: A list of more values than this is no longer looked through; searching is quicker.
 MOST_CHOICES = 40
@@ -111,11 +112,16 @@ def ended_rows(tables: Tables) -> list[Row]:
 
 
 def exact_values(table: list[Row], shown: list[Column]) -> Row:
-    """What the script of the table reads: the names of each column's values, and the values."""
-    places = [COLUMNS.index(column) for column in shown]
+    """What the script of the table reads: the names of each column's values, and the values.
+
+    Notes are text and nothing else: the script takes them from the table.
+    """
+    places = [None if column == NOTES else COLUMNS.index(column) for column in shown]
     return {
         "columns": [column.values for column in shown],
-        "rows": [[row["exact"][place] for place in places] for row in table],
+        "rows": [
+            [None if place is None else row["exact"][place] for place in places] for row in table
+        ],
     }
 
 

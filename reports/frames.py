@@ -41,7 +41,7 @@ def rows(data: pd.DataFrame) -> list[Row]:
 def _values(column: pd.Series[Any]) -> list[Any]:
     if column.dtype == object:
         return [_plain(value) for value in column]
-    plain: list[Any] = column.to_numpy(dtype=object, na_value=None).tolist()
+    plain: list[Any] = column.astype(object).where(column.notna(), None).tolist()
     return plain
 
 

@@ -50,7 +50,8 @@ def read_document(path: Path) -> dict[str, Any]:
 def _parse(path: Path, raw: bytes) -> Any:
     try:
         text = raw.decode("utf-8-sig")
-        return _clean(json.loads(text, parse_constant=lambda _: None, parse_float=_finite_float))
+        document = json.loads(text, parse_constant=lambda _: None, parse_float=_finite_float)
+        return _clean(document) if _may_need_cleaning(text) else document
     except UnicodeDecodeError as error:
         raise UnreadableFile(
             f"{path}: is not UTF-8 text (byte {error.start}); "
@@ -72,6 +73,15 @@ def _parse(path: Path, raw: bytes) -> Any:
 def _finite_float(text: str) -> float | None:
     value = float(text)  # "1e999" is legal JSON and infinite
     return value if math.isfinite(value) else None
+
+
+#: How JSON writes, in ASCII, what _clean looks for.
+_ESCAPES = ("\\u", "\\b", "\\f", "\\r", "\x7f")
+
+
+def _may_need_cleaning(text: str) -> bool:
+    """Most files are plain ASCII; a copy of a large document would take as much memory again."""
+    return not text.isascii() or any(one in text for one in _ESCAPES)
 
 
 def _clean(value: Any) -> Any:

@@ -81,7 +81,8 @@
     const csv = () => {
       const columns = table.columns(":visible").indexes().toArray();
       const lines = [columns.flatMap((n) => data.columns[n])];
-      for (const row of shownRows()) lines.push(columns.flatMap((n) => data.rows[row][n]));
+      const values = (row, n) => data.rows[row][n] ?? [table.cell(row, n).node().textContent.trim()];
+      for (const row of shownRows()) lines.push(columns.flatMap((n) => values(row, n)));
       return lines.map((line) => line.map(field).join(",") + "\n").join("");
     };
     tools.querySelector("[name=copy]").addEventListener("click", async () => {

