@@ -25,14 +25,15 @@ class Mean:
 
 def mean(values: Sequence[float]) -> Mean:
     """Student's; needs at least two values."""
-    n = len(values)
-    return Mean(statistics.fmean(values), statistics.stdev(values) / math.sqrt(n), n - 1)
+    n, middle = len(values), statistics.fmean(values)
+    return Mean(middle, math.sqrt(_variance(values, middle) / n), n - 1)
 
 
 def difference(a: Sequence[float], b: Sequence[float]) -> Mean:
     """Mean of ``b`` minus mean of ``a``, variances unequal (Welch 1947); two values each."""
-    value = statistics.fmean(b) - statistics.fmean(a)
-    share_a, share_b = statistics.variance(a) / len(a), statistics.variance(b) / len(b)
+    middle_a, middle_b = statistics.fmean(a), statistics.fmean(b)
+    value = middle_b - middle_a
+    share_a, share_b = _variance(a, middle_a) / len(a), _variance(b, middle_b) / len(b)
     total = share_a + share_b
     if total == 0:
         return Mean(value, 0.0, len(a) + len(b) - 2)
@@ -40,6 +41,11 @@ def difference(a: Sequence[float], b: Sequence[float]) -> Mean:
     part_a, part_b = share_a / total, share_b / total
     freedom = 1 / (part_a**2 / (len(a) - 1) + part_b**2 / (len(b) - 1))
     return Mean(value, math.sqrt(total), freedom)
+
+
+def _variance(values: Sequence[float], middle: float) -> float:
+    """Of a sample; ``statistics.variance`` reckons with fractions and takes twenty times longer."""
+    return math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1)
 
 
 def quantile(freedom: float, probability: float) -> float:

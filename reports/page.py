@@ -81,6 +81,7 @@ def verdict(tables: Tables) -> str | None:
         files=[one for one in files if one[1]],
         total=len(files),
         most=MOST_MODELS,
+        versions=versions_section.headlines(tables.versions),
     )
 
 

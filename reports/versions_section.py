@@ -23,6 +23,15 @@ def section(comparisons: Sequence[Comparison]) -> str | None:
     )
 
 
+def headlines(comparisons: Sequence[Comparison]) -> list[tuple[str, str, str]]:
+    """(what is compared, the shortest true answer, how many cases had which verdict) of each."""
+    found = []
+    for comparison in comparisons:
+        conclusion = conclude(comparison)
+        found.append((compare_words.title(comparison), conclusion.headline, conclusion.counts))
+    return found
+
+
 def _part(n: int, comparison: Comparison) -> dict[str, Any]:
     conclusion = conclude(comparison)
     return {
