@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from bench.case import FIELD_NAMES
+from bench.result import OUR_TYPES
 from reports import entry as entries
 from reports.frames import Row, columns, frame
 from reports.source import (
@@ -250,7 +251,7 @@ def _outcomes(document: dict[str, Any], name: str) -> list[Row]:
                 "id": own_id,
                 "pair_name": entries.pair_name(fields, own_id),
                 "outcome": text(record.get("outcome")) or "unknown",
-                "reason": text(record.get("reason")) or _reason(failure),
+                "reason": _reason(failure) or text(record.get("reason")),
                 "phase": text(failure.get("phase")),
                 "rank": whole(failure.get("rank")),
                 "step": whole(failure.get("step")),
@@ -263,7 +264,7 @@ def _outcomes(document: dict[str, Any], name: str) -> list[Row]:
 
 def _reason(failure: dict[str, Any]) -> str | None:
     message, kind = text(failure.get("message")), text(failure.get("type"))
-    if message is None or kind in (None, "Error"):
+    if message is None or kind in (None, *OUR_TYPES):
         return message
     return f"{kind}: {message}"
 

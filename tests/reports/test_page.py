@@ -111,7 +111,7 @@ def test_the_sections_come_in_their_order(opened: Callable[..., Any]) -> None:
     shown = page.evaluate("[...document.querySelectorAll('main > section')].map(one => one.id)")
     order = [name for name, _, _ in SECTIONS]
     assert shown == [name for name in order if name in shown]
-    assert order[:3] == ["verdict", "scaling", "waterfall"]
+    assert order[:4] == ["verdict", "files", "scaling", "waterfall"]
     assert order[-5:] == ["cases", "outcomes", "trust", "machine", "definitions"]
     links = page.locator("body > nav a").evaluate_all("all => all.map(one => one.hash.slice(1))")
     assert links == shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -282,11 +283,12 @@ def test_every_figure_of_several_files_names_its_file(written: Written) -> None:
     text = page(*paths)
     for name in ("scaling", "waterfall", "all-reduce", "buckets"):
         part = text.split(f'<section id="{name}"')[1].split("</section>")[0]
-        blocks = part.split("<h3>")[1:]
+        # Each block is a heading and what stands under it.
+        blocks = re.split(r"<h[345][^>]*>", part)[1:]
         drawn = [block for block in blocks if "<figure>" in block]
         assert len(drawn) >= 2, name
         for block in drawn:
-            heading = block.split("</h3>")[0]
+            heading = block.split("</h")[0]
             assert ("in first.json" in heading) != ("in second.json" in heading), heading
 
 
