@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import select
 import threading
 from collections.abc import Iterator
 from typing import TextIO
@@ -23,13 +24,12 @@ class Terminal:
         self.stream: TextIO = os.fdopen(follower, "w", encoding="utf-8")
 
     def written(self) -> str:
-        """What has come since the last time."""
+        """What has come since the last time; a pseudo-terminal hands it over piece by piece."""
         self.stream.flush()
-        os.set_blocking(self.leader, False)
-        try:
-            return os.read(self.leader, 65536).decode()
-        except BlockingIOError:
-            return ""
+        found = b""
+        while select.select([self.leader], [], [], 0.2)[0]:
+            found += os.read(self.leader, 65536)
+        return found.decode()
 
     def close(self) -> None:
         self.stream.close()
