@@ -126,7 +126,8 @@ class Controller:
                 address,
                 token,
                 self._threads,
-                self._folder / "ranks.log",
+                # Or another interpreter's words would pass for these ranks'.
+                self._folder / f"ranks-{label}.log",
             )
 
         try:

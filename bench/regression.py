@@ -25,17 +25,22 @@ class Compared:
     judgement: Judgement
 
 
-def pairs_of(sweep: Sweep) -> list[tuple[Case, Case]]:
-    """Each cell of the first interpreter with the same cell of each other."""
-    first = next((block[0].torch for block in sweep.blocks), "")
+def pairs_of(sweep: Sweep, base: str) -> list[tuple[Case, Case]]:
+    """Each cell of the interpreter ``base`` with the same cell of each other. A cell that it
+    cannot run has nothing to be compared with."""
     return [
-        (block[0], new) for block in sweep.blocks if block[0].torch == first for new in block[1:]
+        (of_base, new)
+        for block in sweep.blocks
+        for of_base in block
+        if of_base.torch == base
+        for new in block
+        if new is not of_base
     ]
 
 
-def compare(sweep: Sweep) -> list[Compared]:
+def compare(sweep: Sweep, base: str) -> list[Compared]:
     """Every pair of cells, judged on its launches and corrected for all of them together."""
-    return _judged(sweep, pairs_of(sweep), confirmation=False)
+    return _judged(sweep, pairs_of(sweep, base), confirmation=False)
 
 
 def confirm(sweep: Sweep, flagged: Sequence[Compared]) -> list[Compared]:

@@ -169,7 +169,8 @@ class Session:
             definitions=self.definitions,
             showing=showing,
         )
-        few = regression.too_few(self.settings.launches, len(regression.pairs_of(self.sweep)))
+        pairs = regression.pairs_of(self.sweep, self.settings.base)
+        few = regression.too_few(self.settings.launches, len(pairs))
         self.notes += [few] if few else []
         for note in self.notes:
             say(note)
@@ -180,7 +181,9 @@ class Session:
         sweep = self.sweep
         if sweep is None or not sweep.comparing or sweep.interrupt.asked:
             return
-        compared = regression.compare(sweep)
+        compared = regression.compare(sweep, self.settings.base)
+        if not compared:
+            return
         flagged = regression.flagged(compared)
         say(regression.heading(compared))
         for each in compared:
@@ -190,7 +193,7 @@ class Session:
         look = "1 looks" if len(flagged) == 1 else f"{len(flagged)} look"
         say(f"{look} slower: measured once more, in {sweep.launches} fresh pairs")
         ids = {each.base.id for each in flagged}
-        sweep.confirm(block for block in sweep.blocks if block[0].id in ids)
+        sweep.confirm(block for block in sweep.blocks if any(case.id in ids for case in block))
         for each in regression.confirm(sweep, flagged):
             say(regression.line(each, self.layout, ", on the fresh pairs alone"))
 

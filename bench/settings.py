@@ -125,6 +125,11 @@ class Settings:
         return len(self.pythons) > 1
 
     @property
+    def base(self) -> str:
+        """The label of the interpreter that the others are compared with: the first."""
+        return next(iter(self.pythons), "")
+
+    @property
     def children_per_launch(self) -> int:
         return self.children or (3 if self.comparing else 1)
 

@@ -86,8 +86,10 @@ class Sweep:
         self._run(range(self.launches if self.comparing else self.launches - 1), self.blocks)
 
     def confirm(self, flagged: Iterable[Sequence[Case]]) -> None:
-        """Measure these blocks once more, in as many fresh launches."""
-        self.confirming = [list(block) for block in flagged]
+        """Measure these blocks once more, in as many fresh launches; without what has failed."""
+        self.confirming = [
+            [case for case in block if self.failure(case) is None] for block in flagged
+        ]
         self._run(range(self.launches, 2 * self.launches), self.confirming)
 
     def _run(self, launches: Iterable[int], wanted: Sequence[Sequence[Case]]) -> None:

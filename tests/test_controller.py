@@ -25,6 +25,7 @@ class Launches:
 
     behave: Behaviour
     asked: list[tuple[str, str, int, int]] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
     groups: list[FakeRanks] = field(default_factory=list)
     problem: str | None = None
 
@@ -41,6 +42,7 @@ class Launches:
         if self.problem is not None:
             raise LaunchError(self.problem)
         self.asked.append((python, launcher, world_size, threads))
+        self.logs.append(log)
         self.groups.append(FakeRanks(self.behave)(world_size, address, token))
         return self.groups[-1]
 
@@ -107,6 +109,8 @@ def test_ranks_of_several_interpreters_are_alive_side_by_side(
         assert len(alive) == 2
     made.stop()
     assert [python for python, *_ in launches.asked] == ["/py", "/old/py"] * 2
+    # What one prints is never taken for the words of the other.
+    assert len(set(launches.logs)) == 2
     assert all(len(group.stopped) == 1 for group in launches.groups)
 
 

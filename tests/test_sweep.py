@@ -297,6 +297,18 @@ def test_a_confirmation_that_fails_is_given_up_and_takes_nothing_back() -> None:
     assert made.progress() == (16, 16)
 
 
+def test_what_failed_is_not_waited_for_in_the_confirmation() -> None:
+    controller = FakeController(no_ranks={"third"})
+    cells = [Case(torch=torch) for torch in ("old", "new", "third")]
+    made = sweep(controller, cells, 2)
+    made.before_items()
+    made.confirm([cells])
+    assert made.confirming == [cells[:2]]
+    assert [launch.launch for launch in made.confirmation(cells[1])] == [2, 3]
+    assert made.complete
+    assert made.progress() == (10, 10)  # 3 cells and 2 once more, in 2 launches
+
+
 def test_an_interrupted_confirmation_is_not_complete() -> None:
     made = sweep(FakeController(), PAIRS, 2)
     made.before_items()
