@@ -15,7 +15,7 @@ from reports.command import (
     BAD_INPUT,
     STANDARD_OUTPUT,
     bad_input,
-    over_an_input,
+    keep_inputs,
     write,
     write_or_print,
 )
@@ -59,9 +59,7 @@ def html(
     ] = None,
 ) -> None:
     """One self-contained page about all FILES, side by side."""
-    wrong = over_an_input({"-o": output, "--markdown": markdown}, files)
-    if wrong:
-        raise bad_input(wrong)
+    keep_inputs({"-o": output, "--markdown": markdown}, files)
     gc.disable()  # until the page is written tables only grow, and looking for garbage takes time
     try:
         tables = compute(load(files))
@@ -98,6 +96,7 @@ def trace(
     ] = True,
 ) -> None:
     """Communication, overlap and waiting in torch.profiler traces of one job, a file per rank."""
+    keep_inputs({"--html": html}, files)
     for note in size_notes(files):
         typer.echo(words.printable(f"note: {note}"), err=True)
     report = report_on(files, rank=rank, same_clock=same_clock, refused=_refused)

@@ -35,6 +35,13 @@ def cannot_write(path: Path, error: OSError, option: str) -> typer.Exit:
     )
 
 
+def keep_inputs(outputs: Mapping[str, Path | None], files: Sequence[Path]) -> None:
+    """Raises the exit where an output, by option, would be written over a file of results."""
+    wrong = over_an_input(outputs, files)
+    if wrong:
+        raise bad_input(wrong)
+
+
 def over_an_input(outputs: Mapping[str, Path | None], files: Sequence[Path]) -> str | None:
     """In a sentence, which file would be written over what is to be read; by option."""
     for option, path in outputs.items():
@@ -42,6 +49,20 @@ def over_an_input(outputs: Mapping[str, Path | None], files: Sequence[Path]) -> 
             if path not in (None, STANDARD_OUTPUT) and path.resolve() == file.resolve():
                 return f"{path}: is to be read; choose another file with {option}"
     return None
+
+
+def parse_delta(text: str) -> float:
+    """'3%' or '0.03' as a ratio. Raises the exit in one line."""
+    number = text.strip().removesuffix("%").strip()
+    try:
+        value = float(number) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        raise bad_input(f"--delta {text}: is no number; write 3% or 0.03") from None
+    if not 0 < value < 1:  # nor nan
+        raise bad_input(
+            f"--delta {text}: must lie between 0 and 1, as a ratio; 3 per cent is 3% or 0.03"
+        )
+    return value
 
 
 def note(sentence: str) -> None:

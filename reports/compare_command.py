@@ -11,7 +11,14 @@ from rich.console import Console
 
 from bench.paired import DELTA
 from reports import compare_json, compare_markdown, compare_page, compare_text, metrics, words
-from reports.command import bad_input, write
+from reports.command import (
+    STANDARD_OUTPUT,
+    bad_input,
+    keep_inputs,
+    parse_delta,
+    write,
+    write_or_print,
+)
 from reports.comparison import Comparison
 from reports.comparison import compare as compare_sides
 from reports.gate import Conclusion, conclude
@@ -20,8 +27,6 @@ from reports.sides import NotComparable, choose
 from reports.source import UnreadableFile
 from reports.stats import with_estimates
 from reports.waterfall import waterfall_table
-
-_STANDARD_OUTPUT = "-"
 
 
 def compare(
@@ -61,11 +66,11 @@ def compare(
         typer.Option("--force", help="Compare files measured under other conditions; says so."),
     ] = False,
     as_json: Annotated[
-        str | None,
+        Path | None,
         typer.Option("--json", metavar="FILE", help="Also write everything as JSON; - is stdout."),
     ] = None,
     markdown: Annotated[
-        str | None,
+        Path | None,
         typer.Option("--markdown", metavar="FILE", help="Also write Markdown; - is stdout."),
     ] = None,
     html: Annotated[
@@ -74,10 +79,12 @@ def compare(
 ) -> None:
     """Is NEW slower than BASE? Exit status 0: no regression, 1: regression, 2: bad input or
     nothing to judge, 3: inconclusive under --strict."""
-    if as_json == markdown == _STANDARD_OUTPUT:
+    if as_json == markdown == STANDARD_OUTPUT:
         raise bad_input("--json - and --markdown - cannot share stdout; give one of them a file")
+    keep_inputs({"--json": as_json, "--markdown": markdown, "--html": html}, files)
+    least = parse_delta(delta)
     try:
-        gate, least = metrics.metric(metric), parse_delta(delta)
+        gate = metrics.metric(metric)
     except ValueError as error:
         raise bad_input(str(error)) from None
     try:
@@ -91,7 +98,7 @@ def compare(
     except (UnreadableFile, NotComparable) as error:
         raise bad_input(str(error)) from None
     conclusion = conclude(comparison, strict)
-    if _STANDARD_OUTPUT in (as_json, markdown):
+    if STANDARD_OUTPUT in (as_json, markdown):
         typer.echo(words.printable(conclusion.sentence), err=True)
     else:
         compare_text.show(comparison, conclusion, Console())
@@ -99,39 +106,19 @@ def compare(
     raise typer.Exit(conclusion.status)
 
 
-def parse_delta(text: str) -> float:
-    """'3%' or '0.03' as a ratio. Raises ValueError in one line."""
-    number = text.strip().removesuffix("%").strip()
-    try:
-        value = float(number) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        raise ValueError(f"--delta {text}: is no number; write 3% or 0.03") from None
-    if not 0 < value < 1:  # nor nan
-        raise ValueError(
-            f"--delta {text}: must lie between 0 and 1, as a ratio; 3 per cent is 3% or 0.03"
-        )
-    return value
-
-
 def _write_all(
     comparison: Comparison,
     conclusion: Conclusion,
-    as_json: str | None,
-    markdown: str | None,
+    as_json: Path | None,
+    markdown: Path | None,
     html: Path | None,
 ) -> None:
     if as_json is not None:
         document = compare_json.document(comparison, conclusion)
         text = json.dumps(document, allow_nan=False, indent=1)
-        _write(as_json, f"{text}\n", "--json")
+        write_or_print(as_json, words.clean(f"{text}\n"), "--json")
     if markdown is not None:
-        _write(markdown, compare_markdown.render(comparison, conclusion), "--markdown")
+        text = compare_markdown.render(comparison, conclusion)
+        write_or_print(markdown, words.clean(text), "--markdown")
     if html is not None:
         write(html, compare_page.render(comparison, conclusion), "--html")
-
-
-def _write(where: str, text: str, option: str) -> None:
-    if where == _STANDARD_OUTPUT:
-        typer.echo(words.clean(text), nl=False)
-    else:
-        write(Path(where), words.clean(text), option)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -13,8 +12,8 @@ from reports import attribution, compare_words, words
 from reports.comparison import FLAGGED, Comparison, Versus
 from reports.frames import Row, groups, rows
 from reports.gate import Conclusion, gate_rows
+from reports.terminal import text, wrapped
 
-_PROSE_WIDTH = 100
 _GAP = "  "
 _STYLES = {paired.WORSE: "bold red", paired.BETTER: "green"}
 
@@ -26,7 +25,7 @@ def show(comparison: Comparison, conclusion: Conclusion, console: Console) -> No
 
 
 def _all(comparison: Comparison, conclusion: Conclusion, width: int) -> Iterator[Text]:
-    yield _text(compare_words.title(comparison), "bold")
+    yield text(compare_words.title(comparison), "bold")
     yield from _prose(compare_words.how(comparison), width)
     for sentence in compare_words.care(comparison):
         yield from _prose(f"warning: {sentence}", width, "yellow")
@@ -40,8 +39,8 @@ def _all(comparison: Comparison, conclusion: Conclusion, width: int) -> Iterator
 
 def _versus(comparison: Comparison, versus: Versus, width: int) -> Iterator[Text]:
     name = versus.new.name
-    yield _text(compare_words.side("A", comparison.sides.base, comparison.base_facts))
-    yield _text(compare_words.side("B", versus.new, versus.facts))
+    yield text(compare_words.side("A", comparison.sides.base, comparison.base_facts))
+    yield text(compare_words.side("B", versus.new, versus.facts))
     yield from _prose(compare_words.also_differ(versus), width, indent="")
     own = [row for row in rows(comparison.rows) if row["new"] == name]
     judged = [row for row in own if row["gate"]]
@@ -62,7 +61,7 @@ def _versus(comparison: Comparison, versus: Versus, width: int) -> Iterator[Text
 def _table(
     listed: Sequence[tuple[str, Row]], headings: Sequence[str], width: int
 ) -> Iterator[Text]:
-    texts = [[words.printable(text) for text in compare_words.cells(row)] for _, row in listed]
+    texts = [[words.printable(cell) for cell in compare_words.cells(row)] for _, row in listed]
     widths = [max(map(len, column)) for column in zip(headings, *texts, strict=True)]
     names = [words.printable(name) for name, _ in listed]
     said = [words.printable(row["said"]) for _, row in listed]
@@ -71,17 +70,17 @@ def _table(
     heads = _columns(headings, widths)
     wide = 2 + name_width + len(_GAP) + len(heads) + len(_GAP) + max(map(len, said)) <= width
     if wide:
-        yield _text(f"  {'case':{name_width}}{_GAP}{heads}{_GAP}verdict", "dim")
+        yield text(f"  {'case':{name_width}}{_GAP}{heads}{_GAP}verdict", "dim")
     else:
-        yield _text(f"  case: verdict\n    {heads}", "dim")
+        yield text(f"  case: verdict\n    {heads}", "dim")
     for (_, row), name, line, verdict in zip(listed, names, numbers, said, strict=True):
         style = "yellow" if row["said"].endswith(FLAGGED) else _STYLES.get(row["verdict"], "")
         if wide:
-            text = _text(f"  {name:{name_width}}{_GAP}{line}{_GAP}")
-            yield text.append(verdict, style)
+            row_text = text(f"  {name:{name_width}}{_GAP}{line}{_GAP}")
+            yield row_text.append(verdict, style)
         else:
-            yield _text(f"  {name}: ").append(verdict, style)
-            yield _text(f"    {line}")
+            yield text(f"  {name}: ").append(verdict, style)
+            yield text(f"    {line}")
         for note in filter(None, (compare_words.first_time(row), row["note"])):
             yield from _prose(note, width, "dim", indent="      ")
 
@@ -95,17 +94,17 @@ def _uncompared(comparison: Comparison, name: str, width: int) -> Iterator[Text]
     if not own:
         return
     yield Text()
-    yield _text("Not compared", "bold")
+    yield text("Not compared", "bold")
     for row in own:
         style = "bold red" if row["broken"] else ""
         yield from _prose(f"{row['case']}, {row['kind']}: {row['sentence']}", width, style)
         if row["broken"] and row["rerun"]:
-            yield _text(f"    {row['rerun']}")
+            yield text(f"    {row['rerun']}")
 
 
 def _parts(case: str, parts: Sequence[Row], width: int) -> Iterator[Text]:
     yield Text()
-    yield _text(f"Where the time of {case} went", "bold")
+    yield text(f"Where the time of {case} went", "bold")
     for sentence in attribution.sentences(parts):
         yield from _prose(sentence, width)
     lines = [(compare_words.PARTS_HEADING, "A", "B", "growth", "±")]
@@ -113,7 +112,7 @@ def _parts(case: str, parts: Sequence[Row], width: int) -> Iterator[Text]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for n, line in enumerate(lines):
         first = f"{line[0]:{widths[0]}}"
-        yield _text(f"  {first}{_GAP}{_columns(line[1:], widths[1:])}", "" if n else "dim")
+        yield text(f"  {first}{_GAP}{_columns(line[1:], widths[1:])}", "" if n else "dim")
 
 
 def _others(own: Sequence[Row], width: int) -> Iterator[Text]:
@@ -121,7 +120,7 @@ def _others(own: Sequence[Row], width: int) -> Iterator[Text]:
     rest = sum(not row["gate"] and row["pairs"] > 0 for row in own) - len(shown)
     if shown:
         yield Text()
-        yield _text("Other metrics: listed, not part of the gate", "bold")
+        yield text("Other metrics: listed, not part of the gate", "bold")
         named = [(f"{row['case']}, {compare_words.metric_of(row).title}", row) for row in shown]
         yield from _table(named, compare_words.LISTED_HEADINGS, width)
     if rest and own:
@@ -132,19 +131,5 @@ def _others(own: Sequence[Row], width: int) -> Iterator[Text]:
 
 
 def _prose(sentence: str, width: int, style: str = "", indent: str = "  ") -> Iterator[Text]:
-    """Wrapped between words; a long name stays in one piece."""
-    lines = textwrap.wrap(
-        words.printable(sentence),
-        min(width, _PROSE_WIDTH),
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  " if indent else "",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    for line in lines:
+    for line in wrapped(sentence, width, indent):
         yield Text(line, style=style)
-
-
-def _text(text: str, style: str = "") -> Text:
-    """Never markup: names come from files. The lines of a heading stay lines."""
-    return Text("\n".join(map(words.printable, text.split("\n"))), style=style)

@@ -18,6 +18,7 @@ from reports.source import (
     count,
     flag,
     items,
+    launch_number,
     number,
     numbers,
     positive,
@@ -154,7 +155,7 @@ def launch_rows(entry: dict[str, Any]) -> list[Row]:
     if not records:
         steps = [step for step in numbers(data) if step > 0]
         return [{"launch": 0, "step_s": steps, "child_step_s": [steps], "median_step_s": None}]
-    numbers_of = [_launch_number(record, i) for i, record in enumerate(records)]
+    numbers_of = [launch_number(record, i) for i, record in enumerate(records)]
     of_round = items(result.get("launch_of_round"))
     if len(records) == 1 and len(of_round) != len(data):
         of_round = numbers_of * len(data)
@@ -185,7 +186,7 @@ def confirmation_rows(entry: dict[str, Any]) -> list[Row]:
     first = len(items(result.get("launches")))
     complete = flag(confirmation.get("complete"))
     return [
-        _launch_row(_launch_number(record, first + i), record) | {"complete": complete}
+        _launch_row(launch_number(record, first + i), record) | {"complete": complete}
         for i, record in enumerate(tables(confirmation.get("launches")))
     ]
 
@@ -234,7 +235,7 @@ def _rank_rows(launches: Sequence[dict[str, Any]], first: int) -> list[Row]:
             life = table(rank.get("lifecycle"))
             memory = table(rank.get("memory"))
             row: Row = {
-                "launch": _launch_number(record, i),
+                "launch": launch_number(record, i),
                 "rank": n,
                 "host": text(rank.get("host")),
                 "device_name": text(rank.get("device_name")),
@@ -261,11 +262,6 @@ def _rank_rows(launches: Sequence[dict[str, Any]], first: int) -> list[Row]:
                 row[name] = number(life.get(name))
             found.append(row)
     return found
-
-
-def _launch_number(record: dict[str, Any], position: int) -> int:
-    launch = whole(record.get("launch"))
-    return position if launch is None else launch
 
 
 def _across_ranks(across: dict[str, Any]) -> Row:

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
 from reports import words
 from reports.history_series import History, Series
 from reports.history_words import build, headline, sentences, value, verdict, versions
+from reports.markdown import escaped
+from reports.markdown import table as markdown_table
+from reports.terminal import prose, text
 
 #: Failures listed one by one.
 MOST_FAILURES = 10
-_PROSE_WIDTH = 100
 _UNLIMITED = 100_000
 _HEADINGS = ("series", "runs", "torch", "last", "since shift", "lasting shifts")
-_NUMBERS = ("runs", "last", "since shift")
+_TEXT = ("series", "torch", "lasting shifts")
 
 
 def show(history: History, console: Console) -> None:
     """Print it all: a table for each machine and build, then a sentence for each shift."""
-    parts: list[RenderableType] = [_text(headline(history), style="bold")]
+    parts: list[RenderableType] = [text(headline(history), style="bold")]
     for place, series in _by_place(history).items():
-        parts += ["", _text(place, style="bold"), _table(series)]
+        parts += ["", text(place, style="bold"), _table(series)]
     told = [(one, sentence) for one in history.series for sentence in sentences(one)]
     if told:
         parts.append("")
-    parts += [_prose(f"{one.case}: {sentence}") for one, sentence in told]
-    parts += [_prose(f"note: {note}") for note in notes(history)]
+    parts += [prose(f"{one.case}: {sentence}") for one, sentence in told]
+    parts += [prose(f"note: {note}") for note in notes(history)]
     everything = Group(*parts)
     unlimited = console.options.update(max_width=_UNLIMITED)
     console.width = max(console.width, Measurement.get(console, unlimited, everything).maximum)
@@ -42,16 +41,14 @@ def show(history: History, console: Console) -> None:
 
 def markdown(history: History) -> str:
     """The same for a job summary. Names are escaped: they may hold anything."""
-    lines = [f"**{_escaped(headline(history))}**", ""]
+    lines = [f"**{escaped(headline(history))}**", ""]
     for place, series in _by_place(history).items():
-        lines += [_escaped(place), ""]
-        lines += ["| " + " | ".join(_HEADINGS) + " |"]
-        lines += ["|" + "|".join("--:" if name in _NUMBERS else "---" for name in _HEADINGS) + "|"]
-        lines += ["| " + " | ".join(map(_escaped, _cells(one))) + " |" for one in series]
+        lines += [escaped(place), ""]
+        lines.append(markdown_table(_HEADINGS, [_cells(one) for one in series], text=_TEXT))
         lines.append("")
     for one in history.series:
-        lines += [f"- {_escaped(f'{one.case}: {sentence}')}" for sentence in sentences(one)]
-    lines += [f"- note: {_escaped(note)}" for note in notes(history)]
+        lines += [f"- {escaped(f'{one.case}: {sentence}')}" for sentence in sentences(one)]
+    lines += [f"- note: {escaped(note)}" for note in notes(history)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -89,31 +86,8 @@ def _cells(series: Series) -> list[str]:
 def _table(series: Sequence[Series]) -> RenderableType:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in _HEADINGS:
-        justify = "right" if heading in _NUMBERS else "left"
-        table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=True)
+        justify: JustifyMethod = "left" if heading in _TEXT else "right"
+        table.add_column(heading, justify=justify, no_wrap=True)
     for one in series:
-        table.add_row(*map(_text, _cells(one)))
+        table.add_row(*map(text, _cells(one)))
     return Padding(table, (0, 0, 0, 2), expand=False)
-
-
-def _prose(sentence: str) -> Text:
-    lines = textwrap.wrap(
-        words.printable(sentence),
-        _PROSE_WIDTH,
-        initial_indent="  ",
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return Text("\n".join(lines))
-
-
-def _text(cell: str, style: str = "") -> Text:
-    """Never markup: names come from files."""
-    return Text(words.printable(cell), style=style)
-
-
-def _escaped(text: str) -> str:
-    """For Markdown: what could begin HTML, a link, emphasis or another cell is spelled out."""
-    plain = words.printable(text).replace("&", "&amp;").replace("<", "&lt;")
-    return re.sub(r"([\\`*_\[\]|#~!])", r"\\\1", plain).replace("@", "&#64;")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from reports import words
-from reports.command import bad_input, note, over_an_input, write
+from reports.command import bad_input, keep_inputs, note, write
 from reports.load import load
 from reports.page import render
 from reports.source import UnreadableFile, read_document
@@ -42,9 +42,7 @@ def open_page(
     try:
         files = files or [newest(RESULTS)]
         where = files[0].with_suffix(".html") if output is None else output
-        wrong = over_an_input({"-o": where}, files)
-        if wrong:
-            raise bad_input(wrong)
+        keep_inputs({"-o": where}, files)
         page = render(compute(load(files)))
     except UnreadableFile as error:
         raise bad_input(str(error)) from None

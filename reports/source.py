@@ -171,3 +171,9 @@ def tables(value: Any) -> list[dict[str, Any]]:
 def numbers(value: Any) -> list[float]:
     """The finite numbers in a list."""
     return [real for real in map(number, items(value)) if real is not None]
+
+
+def launch_number(record: dict[str, Any], position: int) -> int:
+    """Of a launch's record: as it is stated, or its place in the list."""
+    launch = whole(record.get("launch"))
+    return position if launch is None else launch

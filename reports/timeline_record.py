@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reports.frames import Row, columns
-from reports.source import count, flag, number, table, tables, text, whole
+from reports.source import count, flag, launch_number, number, table, tables, text, whole
 
 TIMELINE_COLUMNS = columns(
     string="reason",
@@ -38,7 +38,7 @@ def timeline_rows(entry: dict[str, Any]) -> tuple[list[Row], list[Row]]:
             continue
         left_out = table(record.get("left_out"))
         made = {
-            "launch": position if whole(launch.get("launch")) is None else whole(launch["launch"]),
+            "launch": launch_number(launch, position),
             "reason": text(record.get("reason")),
             "step": whole(record.get("step")),
             "steps": count(record.get("steps")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console, Group, JustifyMethod, RenderableType
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports import words
+from reports.terminal import prose, text
 from reports.trace_across import AcrossFigures
 from reports.trace_figures import Communication, RankFigures, StepRow, has_unknown_kind
 from reports.trace_files import TraceReport
@@ -22,7 +22,6 @@ MOST_STEPS = 30
 #: With more ranks, or longer names, their waiting is in the table by rank alone.
 MOST_WAIT_COLUMNS = 8
 LONGEST_HEADING = 20
-_PROSE_WIDTH = 100
 _UNLIMITED = 100_000
 
 Column = tuple[str, Iterable[str]]
@@ -45,11 +44,11 @@ def show(report: TraceReport, console: Console) -> None:
 
 
 def _of_rank(rank: RankFigures) -> Iterator[RenderableType]:
-    yield _text(rank_title(rank), style="bold")
+    yield text(rank_title(rank), style="bold")
     if rank.problem:
-        yield _prose(f"error: {rank.problem}")
+        yield prose(f"error: {rank.problem}")
     if rank.mean is None:
-        yield _text("  whole file; there are no figures per step")
+        yield text("  whole file; there are no figures per step")
         yield _whole_file(rank)
     else:
         yield _steps(rank, rank.mean)
@@ -114,10 +113,10 @@ def _communication(
 def _calls(rank: RankFigures) -> Iterator[RenderableType]:
     if not rank.calls:
         if rank.whole_file.communication.calls:
-            yield _text("  The steps do not have the same collectives: no figures by call.")
+            yield text("  The steps do not have the same collectives: no figures by call.")
         return
     calls = rank.calls
-    yield _text("  Each collective of a step, mean over steps; waiting for others is in its time:")
+    yield text("  Each collective of a step, mean over steps; waiting for others is in its time:")
     yield _table(
         [
             ("call", [str(number + 1) for number in range(len(calls))]),
@@ -131,9 +130,9 @@ def _calls(rank: RankFigures) -> Iterator[RenderableType]:
 
 
 def _across(across: AcrossFigures) -> Iterator[RenderableType]:
-    yield _text(f"Across {len(across.labels)} ranks", style="bold")
+    yield text(f"Across {len(across.labels)} ranks", style="bold")
     for sentence in across_sentences(across):
-        yield _prose(sentence)
+        yield prose(sentence)
     if across.collectives:
         yield _by_rank(across)
         if across.steps:
@@ -195,9 +194,9 @@ def _table(columns: Sequence[Column], caption: str | None = None) -> RenderableT
     for heading, _ in columns:
         is_text = heading in ("rank", "step", "call", "kind", "dtype")
         justify: JustifyMethod = "left" if is_text else "right"
-        table.add_column(_text(heading), justify=justify, no_wrap=True)
+        table.add_column(text(heading), justify=justify, no_wrap=True)
     for cells in zip(*(cells for _, cells in columns), strict=True):
-        table.add_row(*(_text(cell) for cell in cells))
+        table.add_row(*(text(cell) for cell in cells))
     lines = Group(table, caption) if caption else table
     return Padding(lines, (0, 0, 0, 2), expand=False)
 
@@ -210,25 +209,7 @@ def _of_all_steps(steps: int) -> str | None:
 
 
 def _note(sentence: str) -> Text:
-    return _prose(f"note: {sentence}")
-
-
-def _prose(sentence: str) -> Text:
-    """Wrapped between words; a long file name stays in one piece."""
-    lines = textwrap.wrap(
-        words.printable(sentence),
-        _PROSE_WIDTH,
-        initial_indent="  ",
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return Text("\n".join(lines))
-
-
-def _text(cell: str, style: str = "") -> Text:
-    """Never markup: names come from files. A heading's lines stay lines."""
-    return Text("\n".join(map(words.printable, cell.split("\n"))), style=style)
+    return prose(f"note: {sentence}")
 
 
 def _plain(value: float | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from reports import words
 from reports.frames import Row
 from reports.judged import judged, unknown, verdict
@@ -75,24 +77,36 @@ def _steal(before: Row, after: Row) -> Row:
 
 
 def _clock_rate(before: Row, after: Row) -> Row:
-    first, last = before.get("cpu_mhz"), after.get("cpu_mhz")
-    if first is None or last is None or min(first, last) <= 0:
-        return unknown("clock rate", "The CPU's clock rate before and after is not known.")
-    change = last / first - 1
-    sentence = (
-        f"The CPU's clock rate went from {first:.0f} to {last:.0f} MHz "
-        f"({words.signed_percent(change)})."
+    return _change(
+        "clock rate",
+        (before.get("cpu_mhz"), after.get("cpu_mhz")),
+        "The CPU's clock rate before and after is not known.",
+        lambda first, last: f"The CPU's clock rate went from {first:.0f} to {last:.0f} MHz",
     )
-    return judged("clock rate", verdict(abs(change), LOOK_CHANGE, BAD_CHANGE), change, sentence)
 
 
 def _calibration(before: Row, after: Row) -> Row:
-    first, last = before.get("calibration_s"), after.get("calibration_s")
-    if first is None or last is None or min(first, last) <= 0:
-        return unknown("fixed work", "The time of a fixed piece of work is not known.")
-    change = last / first - 1
-    sentence = (
-        f"A fixed piece of work took {words.seconds(first)} before the run and "
-        f"{words.seconds(last)} after it ({words.signed_percent(change)})."
+    return _change(
+        "fixed work",
+        (before.get("calibration_s"), after.get("calibration_s")),
+        "The time of a fixed piece of work is not known.",
+        lambda first, last: (
+            f"A fixed piece of work took {words.seconds(first)} before the run and "
+            f"{words.seconds(last)} after it"
+        ),
     )
-    return judged("fixed work", verdict(abs(change), LOOK_CHANGE, BAD_CHANGE), change, sentence)
+
+
+def _change(
+    check: str,
+    values: tuple[float | None, float | None],
+    not_known: str,
+    say: Callable[[float, float], str],
+) -> Row:
+    """Of a value before and after the run, which should be the same: last / first - 1."""
+    first, last = values
+    if first is None or last is None or min(first, last) <= 0:
+        return unknown(check, not_known)
+    change = last / first - 1
+    sentence = f"{say(first, last)} ({words.signed_percent(change)})."
+    return judged(check, verdict(abs(change), LOOK_CHANGE, BAD_CHANGE), change, sentence)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +14,9 @@ from reports.command import bad_input
 from reports.load import load
 from reports.source import UnreadableFile
 from reports.tables import compute
+from reports.terminal import wrapped
 from reports.verdict_words import Said
 
-_PROSE_WIDTH = 100
 _INDENT = "  "
 #: What --short leaves: models, sentences of each, and sentences on how sure they are. Where
 #: interpreters were compared it is the comparison that was asked for.
@@ -38,12 +37,12 @@ def verdict(
     except UnreadableFile as error:
         raise bad_input(str(error)) from None
     found = verdict_words.verdicts(tables, _MODELS if short else None)
-    width = min(Console().width, _PROSE_WIDTH)
+    width = Console().width
     for n, said in enumerate(found):
         if len(found) > 1:
             typer.echo(("\n" if n else "") + words.printable(said.file))
         for indent, text in _lines(said, short):
-            for line in _wrapped(text, width, indent):
+            for line in wrapped(text, width, indent):
                 typer.echo(line)
 
 
@@ -64,16 +63,3 @@ def _lines(said: Said, short: bool) -> Iterator[tuple[str, str]]:
         yield "", "How sure is this?"
     for sentence in said.sure[: _SURE if short else None]:
         yield _INDENT, sentence
-
-
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    """Broken between words, but not between a number and its unit; a name stays in one piece."""
-    lines = textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + _INDENT,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [words.printable(line) for line in lines]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from reports.compare_command import parse_delta
+from reports.command import parse_delta
 from reports.compare_markdown import escaped
 from tests.reports.builder import (
     FACTS,

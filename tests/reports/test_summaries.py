@@ -161,6 +161,23 @@ def test_results_are_not_written_over(written: Written, tmp_path: Path, option: 
     assert path.read_text() == before
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        *(("compare", option) for option in ("--json", "--markdown", "--html")),
+        *(("history", option) for option in ("-o", "--json", "--markdown")),
+        ("trace", "--html"),
+    ],
+)
+def test_no_command_writes_over_what_it_reads(written: Written, command: str, option: str) -> None:
+    path = written(sweep())
+    before = path.read_text()
+    done = run(command, path, option, path)
+    assert done.exit_code == 2
+    assert f"error: {path}: is to be read; choose another file with {option}" in done.stderr
+    assert path.read_text() == before
+
+
 def browser(folder: Path, status: int = 0) -> tuple[str, Path]:
     """(for BROWSER, where it keeps what it was asked to open)"""
     asked, script = folder / "asked", folder / "browser"
