@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from reports.tables import Tables
+from tests.reports.builder import sweep
+from tests.reports.tables_of import tables_of
+
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("LOCKSTEP_SHARED", ROOT.parent / "shared")) / "cases" / "bench_json"
 
@@ -35,6 +39,14 @@ def browser() -> Iterator[Any]:
         opened = running.chromium.launch(executable_path=path, args=_FLAGS)
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """The tables of a whole sweep."""
+    path = tmp_path_factory.mktemp("swept") / "run.json"
+    path.write_text(json.dumps(sweep()))
+    return tables_of(path)
 
 
 @pytest.fixture
