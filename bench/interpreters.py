@@ -27,7 +27,9 @@ def parse(options: Iterable[str]) -> dict[str, str]:
     for option in options:
         label, equals, python = option.partition("=")
         if not equals or not python:
-            raise ValueError(f"--torch {option}: write LABEL=PYTHON, as in --torch old={option}")
+            raise ValueError(
+                f"--torch {option}: write LABEL=PYTHON, as in --torch old=/venvs/old/bin/python"
+            )
         if not _LABEL.fullmatch(label):
             raise ValueError(
                 f"--torch {option}: a label has letters, digits, dots and underscores only, and "

@@ -38,7 +38,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["/venv/bin/python"], "write LABEL=PYTHON, as in --torch old=/venv/bin/python"),
+        (["/venv/bin/python"], "write LABEL=PYTHON, as in --torch old=/venvs/old/bin/python"),
         (["old="], "write LABEL=PYTHON"),
         (["=python"], "a label has letters"),
         (["a b=python"], "a label has letters"),
