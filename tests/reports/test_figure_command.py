@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from reports.__main__ import app
 from tests.reports.builder import case, document, entry, sweep
-from tests.reports.test_figures import timeline, with_timeline
+from tests.reports.timelines import timeline, with_timeline
 
 Written = Callable[..., Path]
 

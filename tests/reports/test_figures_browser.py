@@ -12,7 +12,7 @@ from reports.load import load
 from reports.page import render
 from reports.tables import compute
 from tests.reports.builder import both, case, entry, sweep, versions
-from tests.reports.test_figures import timeline
+from tests.reports.timelines import timeline
 
 #: What a page may allow at most: no style attribute has any effect.
 _STRICT = "default-src 'none'"

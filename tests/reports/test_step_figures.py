@@ -35,6 +35,7 @@ from tests.reports.builder import (
 )
 from tests.reports.drawn import Drawn
 from tests.reports.tables_of import one_file, tables_of
+from tests.reports.timelines import timeline, with_timeline
 
 Written = Callable[..., Path]
 MS = 1e-3
@@ -141,53 +142,6 @@ def test_files_without_phases_have_no_figure_of_them(shared: Callable[[str], Pat
 
 
 # --- one step on all ranks
-
-
-def timeline(
-    ranks: int = 2, calls: int = 2, reason: str | None = None, **changes: Any
-) -> dict[str, Any]:
-    """Rank r begins r ms late. Forward 10 ms, backward 20 ms, optimizer 2 ms; in backward calls of
-    4 ms one after another from 12 ms on, in which all but the last rank wait 1 ms."""
-    return {
-        "step": 3,
-        "steps": 5,
-        "step_s": 0.032,
-        "aligned": False,
-        "ends_within_s": 1e-5,
-        "left_out": {"ranks": 0, "collectives": 0},
-        "ranks": [
-            {
-                "rank": r,
-                "start_s": r * MS,
-                "end_s": r * MS + 0.032,
-                "phases": [
-                    {"name": name, "start_s": r * MS + start, "end_s": r * MS + end}
-                    for name, start, end in (
-                        ("forward", 0, 0.010),
-                        ("backward", 0.010, 0.030),
-                        ("optimizer", 0.030, 0.032),
-                    )
-                ],
-                "collectives": [
-                    {
-                        "kind": "all_reduce",
-                        "bytes": 1_000_000 * (n + 1),
-                        "start_s": (12 + 5 * n) * MS,
-                        "end_s": (16 + 5 * n) * MS,
-                        "wait_s": 0.0 if r == ranks - 1 else MS,
-                    }
-                    for n in range(calls)
-                ],
-            }
-            for r in range(ranks)
-        ],
-        "reason": reason,
-    } | changes
-
-
-def with_timeline(made: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    of = {"strategy": "ddp", "world_size": 2} | fields
-    return entry(case(**of), launch_changes={"timeline": made})
 
 
 def test_a_step_is_drawn_where_it_happened(written: Written) -> None:
