@@ -39,6 +39,7 @@ SHARED = {
         "trace_events",
         "trace_json",
         "trace_steps",
+        "units",
         "wire",
     )
 }
