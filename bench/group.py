@@ -80,9 +80,11 @@ class Group:
                 raise LaunchError(problem)
             left_s = deadline - self._clock()
             if left_s <= 0:
+                turned_away = ", ".join(f"{n} {why}" for why, n in listener.dropped.items())
                 raise LaunchError(
                     f"{self._silent()} did not connect within {timeout_s:g} s: "
                     f"{last_line(self._launched.output_tail())}"
+                    + (f" (connections turned away: {turned_away})" if turned_away else "")
                 )
             # Woken at least every second, to notice a launcher that ended without a rank.
             for source in ready([*listener.sources(), *self._waiting], min(1.0, left_s)):

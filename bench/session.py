@@ -16,6 +16,7 @@ import psutil
 from bench import interpreters, journal, machine, matrix, origins, regression
 from bench.case import DEFAULT, Case
 from bench.controller import Controller
+from bench.environment import kept
 from bench.external import ExternalRanks
 from bench.hosts import Hosts
 from bench.journal import Journal, Recorded
@@ -75,7 +76,7 @@ class Session:
         if settings.ranks != "external":
             return cls._prepare(settings, command, None, say)
         try:
-            external = ExternalRanks(settings.bind, origins.token(settings))
+            external = ExternalRanks(settings.bind, origins.token(settings), settings.token_file)
             try:
                 return cls._prepare(settings, command, external, say)
             except BaseException:
@@ -105,10 +106,12 @@ class Session:
             say(f"waiting for ranks: {external.command}")
             hosts = external.gather(own, settings.launch_timeout_s)
             found = {"": hosts[0]["about"]}
+            environment = hosts[0]["about"]["environment"]
             interpreters.check(found[""], f"{hosts[0]['host']}: ", found[""]["executable"])
             topology = Topology.of_ranks(hosts)
         else:
             found = interpreters.ask(settings.pythons, own)
+            environment = kept(os.environ)
             topology = Topology.of_settings(settings, machine.usable_cores())
         of_label = {
             label: topology.known_to(facts)
@@ -134,7 +137,8 @@ class Session:
             cores=topology.all_cores,
             gpus=len(most["gpus"]),
             threads_per_rank=topology.threads_per_rank(runnable),
-            machine=machine.describe() | {"gpus": most["gpus"], "driver": most["driver"]},
+            machine=machine.describe()
+            | {"gpus": most["gpus"], "driver": most["driver"], "environment": environment},
             before=machine.state(),
             definitions={
                 name: model["sha256"]

@@ -15,6 +15,8 @@ from bench.hosts import parse as parse_emulation
 from bench.units import rate_text
 from bench.wire import address_of
 
+#: Addresses that mean another host on every host.
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ALL_PASSES = ("timed", "check", "profiled", "no_communication", "checkpoint")
 
 
@@ -215,6 +217,11 @@ def _check_hosts(settings: Settings, torch: bool, bind: str | None) -> None:
         launcher.check(settings.launcher)
     elif settings.nodes > 1:
         raise ValueError("--nodes says how many hosts a --launcher starts ranks on: give one")
+    if settings.nodes > 1 and settings.bind[0] in _LOOPBACK:
+        raise ValueError(
+            "--nodes: ranks of other hosts have to find the controller; say --bind HOST:0 with an "
+            "address of this host (--bind 0.0.0.0:0 is any)"
+        )
     if external and torch:
         raise ValueError("--ranks external measures the torch of the ranks: leave out --torch")
     if external and (bind is None or settings.bind[1] == 0):
