@@ -13,6 +13,7 @@ from typing import Any
 from bench.case_run import CaseRun, Rank
 from bench.deadlines import Limits
 from bench.launch import Launched, LaunchError, last_line
+from bench.open_files import TooFewFiles, make_room
 from bench.result import Failure
 from bench.wire import Connection, Listener, Message, WireError, ready
 
@@ -37,7 +38,11 @@ class Group:
         #: Connections that were turned away while the ranks were awaited, by reason.
         self.dropped: Counter[str] = Counter()
         token = secrets.token_hex(32)
-        listener = Listener(token, clock=clock)
+        try:
+            make_room(world_size)
+        except TooFewFiles as error:
+            raise LaunchError(str(error)) from None
+        listener = Listener(token, clock=clock, expected=world_size)
         try:
             self._launched = start(world_size, listener.address, token)
         except BaseException:

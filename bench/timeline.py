@@ -7,7 +7,6 @@ the first rank began it.
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -28,34 +27,33 @@ def timeline(traces: Sequence[RankTrace], across: AcrossRanks) -> dict[str, Any]
     the shortest.
     """
     if across.doubt is not None:
-        return _none(f"the ranks' times cannot be compared: {across.doubt}")
+        return no_timeline(f"the ranks' times cannot be compared: {across.doubt}")
     number, lengths_ns = _median_step(traces, across.steps)
     if number is None:
-        return _none("no profiled step is whole and of known length on all ranks")
+        return no_timeline("no profiled step is whole and of known length on all ranks")
     steps = [_step(trace, number) for trace in traces]
     begun_ns = [
         _begun_ns(step) - offset_ns
         for step, offset_ns in zip(steps, across.offsets_ns, strict=True)
     ]
+    shown = _shown(across)
     waits = {
         (position, part): wait_ns
         for item in across.collectives
         if item.step == number
         for position, part, wait_ns in zip(item.members, item.parts, item.wait_ns, strict=True)
+        if position in shown
     }
     columns = [
-        [
-            dataclasses.replace(part, start_ns=part.start_ns - by_ns, end_ns=part.end_ns - by_ns)
-            for part in in_bucket_order(trace.collectives)
-            if part.step == number
-        ]
-        for trace, by_ns in zip(traces, across.offsets_ns, strict=True)
+        in_bucket_order([part for part in trace.collectives if part.step == number])
+        for trace in traces
     ]
     kept = _longest(columns)
     first_ns = min(begun_ns)
 
     def of_rank(position: int) -> dict[str, Any]:
         trace, step, by_ns = traces[position], steps[position], across.offsets_ns[position]
+        parts = [part.earlier(by_ns) for part in columns[position]]
         return {
             "rank": across.ranks[position],
             "start_s": _seconds(begun_ns[position] - first_ns),
@@ -77,12 +75,11 @@ def timeline(traces: Sequence[RankTrace], across: AcrossRanks) -> dict[str, Any]
                     "end_s": _seconds(part.end_ns - first_ns),
                     "wait_s": _seconds(waits.get((position, part))),
                 }
-                for place, part in enumerate(columns[position])
+                for place, part in enumerate(parts)
                 if place in kept[position]
             ],
         }
 
-    shown = _shown(across)
     return {
         "step": number,
         "steps": len(lengths_ns),
@@ -101,7 +98,8 @@ def timeline(traces: Sequence[RankTrace], across: AcrossRanks) -> dict[str, Any]
     }
 
 
-def _none(reason: str) -> dict[str, Any]:
+def no_timeline(reason: str) -> dict[str, Any]:
+    """The record `timeline` where there is nothing to draw."""
     return {"ranks": [], "reason": reason}
 
 

@@ -27,6 +27,7 @@ Nothing is ever unpickled, and a line has a size limit.
 from __future__ import annotations
 
 import collections
+import contextlib
 import hmac
 import json
 import select
@@ -39,7 +40,8 @@ TOKEN_VARIABLE = "LOCKSTEP_TOKEN"
 #: Begins the one line of bench/worker/probe.py: some builds print to standard output on import.
 PROBE_MARK = "lockstep-probe "
 LARGEST_LINE = 64 * 1024 * 1024
-#: A stranger has this long to say the token, and this many may be at the door at once.
+#: A stranger has this long to say the token, and this many may be at the door at once beside the
+#: ranks that are expected, which may all come in one moment.
 PATIENCE_S = 5.0
 MOST_STRANGERS = 64
 _CHUNK = 1 << 16
@@ -57,6 +59,7 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._buffer = bytearray()
+        self._searched = 0  # so far there is no end of a line: a long one is not searched again
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -88,16 +91,17 @@ class Connection:
         if not data:
             raise WireError("connection closed")
         self._buffer += data
-        if len(self._buffer) > limit and b"\n" not in self._buffer:
+        if len(self._buffer) > limit and self._line_end() < 0:
             raise WireError(f"a line of more than {limit} bytes")
 
     def buffered(self) -> Message | None:
         """A message that has already arrived whole, or None."""
-        end = self._buffer.find(b"\n")
+        end = self._line_end()
         if end < 0:
             return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
+        self._searched = 0
         try:
             message = json.loads(line, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -105,6 +109,11 @@ class Connection:
         if not isinstance(message, dict):
             raise WireError(f"a message is an object, not {type(message).__name__}")
         return message
+
+    def _line_end(self) -> int:
+        end = self._buffer.find(b"\n", self._searched)
+        self._searched = len(self._buffer) if end < 0 else end
+        return end
 
     def close(self) -> None:
         self._socket.close()
@@ -149,11 +158,15 @@ class Listener:
         host: str = "127.0.0.1",
         clock: Callable[[], float] = time.monotonic,
         patience_s: float = PATIENCE_S,
+        expected: int = 0,
     ) -> None:
+        """``expected``: how many ranks will come, perhaps all at once."""
         self._hello = _hello(token)
         self._clock = clock
         self._patience_s = patience_s
-        self._socket = socket.create_server((host, 0))
+        self._most_strangers = MOST_STRANGERS + expected
+        # A full queue would make ranks try again a second later, and later.
+        self._socket = socket.create_server((host, 0), backlog=2 * self._most_strangers)
         self._socket.setblocking(False)
         self._strangers: list[Stranger] = []
         #: Why connections were dropped, and how many for each reason.
@@ -179,6 +192,8 @@ class Listener:
         if isinstance(source, Listener):
             self._meet()
             return None
+        if source.fileno() < 0:  # dropped since it was found ready
+            return None
         wanted = len(self._hello) - len(source.said)
         try:
             # No byte beyond the token is read before it was compared.
@@ -201,13 +216,15 @@ class Listener:
         return None
 
     def _meet(self) -> None:
-        try:
-            sock, _ = self._socket.accept()
-        except OSError:  # gone again, or no file descriptor is free
-            return
+        # All who wait, though never more than there is room for: the rest may then come again.
+        with contextlib.suppress(OSError):  # nobody is left, or no file descriptor is free
+            for _ in range(self._most_strangers):
+                self._greet(self._socket.accept()[0])
+
+    def _greet(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if len(self._strangers) >= MOST_STRANGERS:
+        if len(self._strangers) >= self._most_strangers:
             self._drop(self._strangers[0], "too many strangers at once")
         self._strangers.append(Stranger(sock, self._clock() + self._patience_s))
 

@@ -30,6 +30,8 @@ SHARED = {
         "intervals",
         "lifeline",
         "nearest",
+        "outline",
+        "payload",
         "precision",
         "rank_trace",
         "ranks",

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from bench import timeline as module
+from bench.outline import from_outline, outline
 from bench.rank_trace import RankTrace
-from bench.ranks import from_outline, match_collectives, outline
+from bench.ranks import match_collectives
 from bench.timeline import timeline
 from bench.trace import analyse
 
