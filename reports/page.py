@@ -22,6 +22,7 @@ from reports import (
     files_section,
     findings,
     memory_figures,
+    ranks_section,
     scaling_figures,
     strategies_figure,
     versions_section,
@@ -109,8 +110,11 @@ def scaling(tables: Tables) -> str | None:
 
 
 def time_goes(tables: Tables) -> str | None:
-    """The waterfall, the phases of a step, and one step on all ranks."""
-    made = (waterfall, figure_sections.phases, figure_sections.timelines)
+    """The waterfall, the phases of a step, one step on all ranks, and which ranks are slow."""
+    made = (
+        *(waterfall, figure_sections.phases, figure_sections.timelines),
+        ranks_section.ranks,
+    )
     return "\n".join(html for one in made if (html := one(tables))) or None
 
 

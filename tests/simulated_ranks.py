@@ -250,11 +250,18 @@ class Ranks:
         self._hangs = int(os.environ.get(HANG_VARIABLE, -1))
         self._connections: list[Connection] = []
         self._told: dict[int, dict[str, Any]] = {}
-        self._done = [
-            _line("rank_done", record=bounded(record(rank, world_size), world_size))
-            + _line("rank_child_ended", exit_code=0, signal=None, step=None, output="")
-            for rank in range(world_size)
-        ]
+        self._done: dict[int, list[bytes]] = {}
+        self._prepared(world_size)
+
+    def _prepared(self, world_size: int) -> list[bytes]:
+        """The last words of every rank of a case, the records in them."""
+        if world_size not in self._done:
+            self._done[world_size] = [
+                _line("rank_done", record=bounded(record(rank, world_size), world_size))
+                + _line("rank_child_ended", exit_code=0, signal=None, step=None, output="")
+                for rank in range(world_size)
+            ]
+        return self._done[world_size]
 
     def serve(self, host: str, port: int, token: str) -> None:
         """Until told to stop, or left alone."""
@@ -306,8 +313,8 @@ class Ranks:
                     self._connections[rank].send_line(_line("rank_phase", phase=phase))
             if self._hangs >= 0 and phase == "timed":
                 return
-        for rank in ranks:
-            self._connections[rank].send_line(self._done[rank])
+        for rank, words in zip(ranks, self._prepared(len(ranks)), strict=True):
+            self._connections[rank].send_line(words)
 
 
 def _line(kind: str, **fields: Any) -> bytes:
