@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from bench.named import together, tracebacks
+from bench.named import MOST_ACCOUNTS, together, tracebacks
 from bench.result import PHASES, STEPPING, Failure
 
 #: What a rank sees of another rank's end: never the cause.
@@ -126,10 +126,11 @@ def time_out(parts: dict[int, Part], limit: str, hint: str = "") -> Failure:
     for, if one can be told. ``limit``: in words, what was exceeded."""
     unfinished = [part for part in parts.values() if not part.ended or part.aborted]
     guilty = _late(unfinished)
+    hosts = len({part.host for part in parts.values()})
     phase = guilty.phase if guilty else min((p.phase for p in unfinished), key=PHASES.index)
     return Failure(
         phase=phase,
-        message=f"{limit}: {together([(one.rank, one.account) for one in unfinished])}{hint}",
+        message=f"{limit}: {_accounts(unfinished, hosts)}{hint}",
         type="TimeOut",
         outcome="timed out",
         rank=guilty.rank if guilty else None,
@@ -139,6 +140,25 @@ def time_out(parts: dict[int, Part], limit: str, hint: str = "") -> Failure:
             (part.rank, part.where, part.stacks or "(no stacks)") for part in unfinished
         ),
     )
+
+
+def _accounts(unfinished: list[Part], hosts: int) -> str:
+    """What every rank was at, with its host where there are several; of many hosts only those that
+    differ can be named."""
+    if hosts <= MOST_ACCOUNTS:
+        return together(
+            (part.rank, f"on {part.host} {part.account}" if hosts > 1 else part.account)
+            for part in unfinished
+        )
+    hosts_of: dict[str, set[str | None]] = {}
+    for part in unfinished:
+        hosts_of.setdefault(part.account, set()).add(part.host)
+
+    def where(part: Part) -> str:
+        others = len(hosts_of[part.account])
+        return f"on {part.host}" if others == 1 else f"on {others} hosts"
+
+    return together((part.rank, f"{where(part)} {part.account}") for part in unfinished)
 
 
 def _late(unfinished: list[Part]) -> Part | None:

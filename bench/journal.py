@@ -25,7 +25,7 @@ _BYTES_PER_LAUNCH = 128 * 1024
 #: Where there are many ranks each takes about this much more, in the JSON.
 _BYTES_PER_RANK = 8 * 1024
 #: Of the header: where they differ, results of the two runs do not belong together.
-_COMPARED = ("schema", "version", "settings", "machine", "interpreters")
+_COMPARED = ("schema", "version", "settings", "machine", "interpreters", "hosts")
 #: Below those: what may differ without changing a number.
 _MAY_DIFFER = {
     "machine.boot_id",

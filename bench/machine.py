@@ -13,11 +13,8 @@ from typing import Any
 
 import psutil
 
-#: Variables of the user's that reach the ranks and may change what is measured: kept, recorded.
-KEPT_ENVIRONMENT = re.compile(
-    r"^(NCCL_|GLOO_|OMP_|MKL_|KMP_|GOMP_|TORCH_|PYTORCH_|CUDA_VISIBLE_DEVICES$|HIP_VISIBLE_DEVICES$"
-    r"|CUDA_LAUNCH_BLOCKING$|CUBLAS_|LD_PRELOAD$|MALLOC_)"
-)
+from bench.cores import usable_of
+from bench.environment import kept
 
 #: About 10 ms of work, and how often it is done.
 _CALIBRATION_SIZE = 200_000
@@ -26,14 +23,7 @@ _CALIBRATIONS = 5
 
 def usable_cores() -> int:
     """Physical cores this process may use: by count, by affinity and by the container's quota."""
-    physical = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
-    limits = [physical]
-    if hasattr(os, "sched_getaffinity"):
-        limits.append(len(os.sched_getaffinity(0)))
-    quota = _cgroup_cores()
-    if quota is not None:
-        limits.append(max(1, int(quota)))
-    return max(1, min(limits))
+    return usable_of(psutil.cpu_count(logical=False) or psutil.cpu_count() or 1)
 
 
 def describe() -> dict[str, Any]:
@@ -48,9 +38,7 @@ def describe() -> dict[str, Any]:
         "memory_bytes": memory.total,
         "os": platform.platform(),
         "boot_id": _read("/proc/sys/kernel/random/boot_id"),
-        "environment": {
-            name: value for name, value in os.environ.items() if KEPT_ENVIRONMENT.match(name)
-        },
+        "environment": kept(os.environ),
     }
 
 
@@ -99,14 +87,18 @@ def warnings(
     launches: int,
     largest_world_size: int,
     threads_per_rank: int,
+    cores: int,
 ) -> list[str]:
-    """What a reader must know before believing a number of this run, one sentence each."""
+    """What a reader must know before believing a number of this run, one sentence each.
+
+    ``cores``: of all hosts together.
+    """
     found = []
-    cores = machine["usable_cores"]
+    own_cores = machine["usable_cores"]
     load = before.get("load_1min")
-    if load is not None and load > 0.5 * cores:
+    if load is not None and load > 0.5 * own_cores:
         found.append(
-            f"the machine was busy before the sweep began: load {load:.1f} on {cores} cores"
+            f"the machine was busy before the sweep began: load {load:.1f} on {own_cores} cores"
         )
     if largest_world_size * threads_per_rank > cores:
         found.append(
@@ -118,17 +110,6 @@ def warnings(
     if launches == 1:
         found.append("one launch: restart noise is not in the intervals")
     return found
-
-
-def _cgroup_cores() -> float | None:
-    text = _read("/sys/fs/cgroup/cpu.max")
-    if text is None:
-        return None
-    quota, _, period = text.partition(" ")
-    try:
-        return int(quota) / int(period)
-    except ValueError:  # "max": no limit
-        return None
 
 
 def _cpu_name() -> str:

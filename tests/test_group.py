@@ -24,7 +24,7 @@ def test_one_group_serves_many_cases_and_fewer_ranks() -> None:
 
 def test_ranks_that_never_come_are_named() -> None:
     ranks = FakeRanks(well, silent=(1,))
-    with pytest.raises(LaunchError, match=r"ranks \[1\] did not connect within 0.5 s"):
+    with pytest.raises(LaunchError, match=r"rank 1 did not connect within 0\.5 s"):
         Group(ranks, 2, timeout_s=0.5)
     assert ranks.stopped == [[100]]
 
@@ -70,7 +70,9 @@ def test_a_pid_of_another_host_is_never_killed_here() -> None:
 
 def test_a_launcher_that_made_another_world_is_refused() -> None:
     """A variable of the user's shell may have told it to."""
-    with pytest.raises(LaunchError, match="2 ranks were asked for, but a process says it is rank"):
+    with pytest.raises(
+        LaunchError, match=r"2 ranks were asked for, but a process on .* says it is rank"
+    ):
         Group(FakeRanks(well, world_size_said=3), 2, timeout_s=10)
 
 

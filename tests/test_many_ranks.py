@@ -86,7 +86,8 @@ def test_where_each_of_many_ranks_hangs(monkeypatch: pytest.MonkeyPatch) -> None
     assert isinstance(failure, Failure)
     assert failure.rank == 77
     assert failure.host == simulated_ranks.host_of(77)
-    assert "ranks 0-76, 78-255 in timed step 3" in failure.message
+    assert "rank 77 on node-009 in warm-up" in failure.message
+    assert "ranks 0-76, 78-255 on 32 hosts in timed step 3" in failure.message
     assert len(failure.message) < 400
     assert failure.traceback.count("most recent call first") == 2
 
