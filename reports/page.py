@@ -30,6 +30,7 @@ from reports import (
     words,
 )
 from reports.bounds import MOST_ROWS, bounded, first_rows
+from reports.communication import MOST_BARS
 from reports.drawing import MOST_CASES, MOST_FIGURES
 from reports.environment import ENVIRONMENT
 from reports.frames import groups, rows
@@ -153,6 +154,7 @@ def all_reduce(tables: Tables) -> str | None:
             parts=parts,
             several=_several(tables),
             most=MOST_CASES,
+            most_bars=MOST_BARS,
         )
         if parts
         else None

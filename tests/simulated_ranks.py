@@ -96,7 +96,7 @@ def record(rank: int, world_size: int) -> dict[str, Any]:
     """What a rank says it measured, as bench/worker/run_case.py says it."""
     drawn = random.Random(rank)
     slow = 1.3 if rank == slowest_of(world_size) else drawn.uniform(0.97, 1.03)
-    profiled, waited_s = trace(rank, world_size, slow)
+    profiled = trace(rank, world_size, slow)
     step_s = (profiled.steps[0].step_ns or 0) / 1e9
     phases = {
         "data": 3e-6,
@@ -107,7 +107,6 @@ def record(rank: int, world_size: int) -> dict[str, Any]:
     figures = profiled.to_json()
     for place, call in enumerate(figures["calls"]):
         call["bucket"] = place
-    computing_s = (_FORWARD_S + _BACKWARD_S) * slow
     return {
         "rank": rank,
         "host": host_of(rank),
@@ -126,8 +125,8 @@ def record(rank: int, world_size: int) -> dict[str, Any]:
         "ddp_own_times": {
             "forward_s": _FORWARD_S * slow,
             "backward_s": _BACKWARD_S * slow,
-            "all_reduce_s": _BUCKETS * _TRANSFER_S + waited_s,
-            "overlap_s": computing_s / 3,
+            "all_reduce_s": figures["all_reduce_s"],
+            "overlap_s": figures["all_reduce_s"] - figures["exposed_s"],
         },
         "memory": {
             "peak_bytes": 1_000_000_000 + rank,
@@ -176,8 +175,8 @@ def _job(step_s: float) -> dict[str, Any]:
     }
 
 
-def trace(rank: int, world_size: int, slow: float) -> tuple[RankTrace, float]:
-    """(the profiled steps as a trace, how long the rank waits in a step, seconds)
+def trace(rank: int, world_size: int, slow: float) -> RankTrace:
+    """The profiled steps of a rank.
 
     A bucket is ready when its share of backward is done. It ends on all ranks when the slowest has
     joined and it was transferred, one bucket after another.
@@ -185,7 +184,6 @@ def trace(rank: int, world_size: int, slow: float) -> tuple[RankTrace, float]:
     drawn = random.Random(rank)
     clock_ns = 1_790_000_000_000_000_000 + 7_000_000 * (rank // RANKS_PER_HOST)
     steps, collectives, phases = [], [], []
-    waited_s = 0.0
     at_s = 0.0
     for number in range(_PROFILED_STEPS):
         ends_s, longest_s = [], 1.3 * _FORWARD_S
@@ -200,7 +198,6 @@ def trace(rank: int, world_size: int, slow: float) -> tuple[RankTrace, float]:
 
         for place, end_s in enumerate(ends_s, 1):
             start_s = slow * (_FORWARD_S + _BACKWARD_S * place / _BUCKETS)
-            waited_s += max(0.0, end_s - start_s - _TRANSFER_S) / _PROFILED_STEPS
             end_ns = ns(end_s + drawn.uniform(0, 2e-6))
             collectives.append(
                 Collective(
@@ -230,7 +227,7 @@ def trace(rank: int, world_size: int, slow: float) -> tuple[RankTrace, float]:
         notes=(),
         phases=tuple(phases),
     )
-    return _with_work(made, slow), waited_s
+    return _with_work(made, slow)
 
 
 def _with_work(trace: RankTrace, slow: float) -> RankTrace:

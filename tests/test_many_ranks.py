@@ -106,7 +106,7 @@ def test_ranks_in_words() -> None:
 
 
 def test_an_outline_gives_back_what_it_was_made_of() -> None:
-    trace, _ = simulated_ranks.trace(3, 8, 1.0)
+    trace = simulated_ranks.trace(3, 8, 1.0)
     kept = from_outline(json.loads(json.dumps(outline(trace, 10_000))))
     assert kept.steps == trace.steps
     assert kept.collectives == trace.collectives
@@ -114,7 +114,7 @@ def test_an_outline_gives_back_what_it_was_made_of() -> None:
 
 
 def test_an_outline_holds_whole_steps_or_says_that_one_is_too_many() -> None:
-    trace, _ = simulated_ranks.trace(0, 8, 1.0)
+    trace = simulated_ranks.trace(0, 8, 1.0)
     a_step = len(trace.collectives) // len(trace.steps)
     two = from_outline(outline(trace, 3 * a_step - 1))
     assert [step.number for step in two.steps] == [0, 1]
@@ -129,7 +129,7 @@ def test_an_outline_holds_whole_steps_or_says_that_one_is_too_many() -> None:
 def test_steps_of_too_many_collectives_are_not_matched_and_the_record_says_why() -> None:
     records = [record(rank, 2) for rank in range(2)]
     for one in records:
-        trace, _ = simulated_ranks.trace(one["rank"], 2, 1.0)
+        trace = simulated_ranks.trace(one["rank"], 2, 1.0)
         one["outline"] = outline(trace, 10)
     fields = gathered(0, 0.0, records, precision=0.02).fields
     assert fields["across_ranks"] is None
