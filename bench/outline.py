@@ -15,7 +15,7 @@ from bench.rank_trace import Collective, Phase, RankTrace, Step
 
 #: At most this many collectives of a rank, and of all ranks together, are matched across ranks.
 MOST_OF_A_RANK = 2_000
-MOST_OF_ALL = 200_000
+MOST_OF_ALL = 150_000
 
 _EVERY = "every"
 
