@@ -21,11 +21,12 @@ _LISTS = ("calls", "per_step")
 
 def bounded(record: dict[str, Any], ranks: int) -> dict[str, Any]:
     """The record as it is sent. Its ``job.slowest_step_s`` is, of every step, the longest time over
-    ranks, on which the ranks have agreed."""
+    ranks, on which the ranks have agreed; where it is not there every rank sends its own."""
     first = record["rank"] == 0
     sent = dict(record)
     times = sent["timed_step_s"]
-    whole = len(times) * ranks <= MOST_STEP_TIMES
+    agreed = "slowest_step_s" in sent["job"]
+    whole = not agreed or len(times) * ranks <= MOST_STEP_TIMES
     if not whole:
         sent |= {
             "timed_step_s": None,

@@ -151,6 +151,13 @@ def test_step_times_that_are_not_sent_are_those_the_ranks_have_agreed_on() -> No
         gathered(0, 0.0, sent, precision=0.02)
 
 
+def test_ranks_that_have_agreed_on_nothing_send_their_own_step_times() -> None:
+    ranks = MOST_STEP_TIMES // 40 + 1
+    own = record(1, ranks)
+    del own["job"]["slowest_step_s"]
+    assert bounded(own, ranks)["timed_step_s"] == own["timed_step_s"]
+
+
 def test_few_ranks_send_everything() -> None:
     sent = bounded(record(1, 2), 2)
     assert sent["timed_step_s"] == record(1, 2)["timed_step_s"]
