@@ -148,6 +148,7 @@ def gather(launch: int, started_unix_s: float, ranks: Sequence[dict[str, Any]]) 
             "children": [_child(started_unix_s, slowest, ranks)],
             **shared,
             **_said_once(ranks),
+            **_left_out(ranks, keep),
             "ranks": list(ranks),
         },
     )
@@ -159,6 +160,19 @@ def _agreed(slowest_step_s: Sequence[float], steps: Sequence[int]) -> tuple[floa
     if len(counts) != 1:
         raise ValueError(f"ranks ran different numbers of steps: {sorted(counts)}")
     return tuple(slowest_step_s)
+
+
+def _left_out(ranks: Sequence[dict[str, Any]], step_times_kept: bool) -> dict[str, Any]:
+    """In words, what the record would hold of fewer ranks."""
+    found = []
+    if not step_times_kept:
+        found.append(
+            f"step_s of every rank and slowest_rank: more than {MOST_STEP_TIMES} step times"
+        )
+    lists = [(rank.get("communication") or {"calls": ()}).get("calls") for rank in ranks]
+    if None in lists:
+        found.append("communication.calls and .per_step of every rank but the first")
+    return {"left_out": found} if found else {}
 
 
 def _said_once(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -67,6 +67,9 @@ def test_what_is_kept_of_each_of_many_ranks_is_bounded(many: LaunchResult) -> No
     assert ranks[0]["communication"]["calls"]
     assert ranks[1]["communication"]["calls"] is None
     assert all(rank["communication"]["all_reduce_s"] > 0 for rank in ranks)
+    assert many.fields["left_out"] == [
+        "communication.calls and .per_step of every rank but the first"
+    ]
 
 
 def test_the_controllers_time_grows_as_the_ranks_do() -> None:
@@ -145,6 +148,7 @@ def test_step_times_that_are_not_sent_are_those_the_ranks_have_agreed_on() -> No
     result = gathered(0, 0.0, sent, precision=0.02)
     assert list(result.step_s) == record(0, ranks)["job"]["slowest_step_s"]
     assert result.fields["ranks"][1]["median_step_s"] > 0
+    assert "more than 20000 step times" in result.fields["left_out"][0]
     sent = [bounded(record(rank, ranks), ranks) for rank in (0, 1)]
     sent[1]["steps"] -= 1
     with pytest.raises(ValueError, match="different numbers of steps"):
