@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from bench import culprit
 from bench.culprit import Part
 from bench.deadlines import Limits
+from bench.places import Places
+from bench.poller import Poller
 from bench.result import PHASES, Failure
 from bench.wire import Connection, Message, WireError, ready
 
@@ -70,6 +72,9 @@ class CaseRun:
         self._limits = limits
         self._clock = clock
         self._parts = {rank: Part(rank, ranks[rank].host) for rank in range(int(job["world_size"]))}
+        self._live = Poller((ranks[rank].connection, rank) for rank in self._parts)
+        self._failures = 0
+        self._places = Places(len(self._parts))
         self._phase = "launch"  # the job's: that of its last rank
         self._since_s = self._began_s = clock()
         self._warm_up_s: float | None = None
@@ -78,6 +83,12 @@ class CaseRun:
 
     def result(self) -> list[dict[str, Any]] | Failure:
         """The records of all ranks, in rank order, or the failure."""
+        try:
+            return self._result()
+        finally:
+            self._live.close()
+
+    def _result(self) -> list[dict[str, Any]] | Failure:
         self._tell(0)
         first = self._parts[0]
         if len(self._parts) > 1:
@@ -85,7 +96,7 @@ class CaseRun:
             self._until(lambda: first.listens or first.ended)
             for rank, part in self._parts.items():
                 if rank > 0 and (self._any_failed() or not first.listens):
-                    part.ended = True  # it never began
+                    self._end(part)  # it never began
                 elif rank > 0:
                     self._tell(rank)
             self._follow()
@@ -107,17 +118,12 @@ class CaseRun:
     def _until(self, done: Callable[[], bool], deadline: float | None = None) -> None:
         """Handle messages until ``done``, or ``deadline``, or a limit of the case."""
         while not done():
-            live = {
-                self._ranks[rank].connection: rank
-                for rank, part in self._parts.items()
-                if not part.ended
-            }
             until = self._deadline() if deadline is None else deadline
             left_s = until - self._clock()
-            if left_s <= 0 or not live:
+            if left_s <= 0 or not self._live:
                 return
-            for connection in ready(list(live), left_s):
-                self._hear(live[connection])
+            for rank in self._live.ready(left_s):
+                self._hear(rank)
 
     def _deadline(self) -> float:
         return min(
@@ -134,9 +140,8 @@ class CaseRun:
 
     def _follow(self) -> None:
         """Note when the job, which is where its last rank is, enters another phase."""
-        places = [PHASES.index(part.phase) for part in self._parts.values() if not part.ended]
-        phase = PHASES[min(places, default=PHASES.index(self._phase))]
-        if phase != self._phase:
+        phase = self._places.last
+        if phase is not None and phase != self._phase:
             now = self._clock()
             if self._phase == "warm-up":
                 self._warm_up_s = now - self._since_s
@@ -198,13 +203,13 @@ class CaseRun:
             if part.host in self._own_hosts:
                 self._launched.watch(part.child)
         elif kind == "rank_rendezvous":
-            part.phase = "rendezvous"
+            self._enter(part, "rendezvous")
             part.listens = True
             self._job["port"] = message.get("port")
         elif kind == "rank_phase":
             if message["phase"] not in PHASES:
                 raise ValueError(f"unknown phase {message['phase']!r}")
-            part.phase = message["phase"]
+            self._enter(part, message["phase"])
         elif kind == "rank_done":
             part.record = dict(message["record"])
         elif kind == "rank_failed":
@@ -218,7 +223,7 @@ class CaseRun:
             part.step = message["step"]
             part.collectives = message["collectives"]
         elif kind == "rank_child_ended":
-            part.ended = True
+            self._end(part)
             part.step = message.get("step") if part.step is None else part.step
             if part.record is None and part.failure is None and not part.aborted:
                 self._child_crashed(part, message)
@@ -238,7 +243,8 @@ class CaseRun:
         """The rank itself is gone: its group is of no more use."""
         self.broken = True
         part = self._parts[rank]
-        part.ended = part.lost = True
+        part.lost = True
+        self._end(part)
         if part.record is None and not part.aborted:
             self._crashed(part, f"the rank is gone ({error})", self._launched.output_tail())
 
@@ -259,14 +265,27 @@ class CaseRun:
         if part.failure is None and not part.aborted:
             part.failure = failure
             part.failed_at_s = self._clock()
+            self._failures += 1
+
+    def _enter(self, part: Part, phase: str) -> None:
+        if not part.ended:
+            self._places.move(part.phase, phase)
+        part.phase = phase
+
+    def _end(self, part: Part) -> None:
+        """Nothing more is heard of this rank."""
+        if not part.ended:
+            part.ended = True
+            self._places.leave(part.phase)
+            self._live.remove(self._ranks[part.rank].connection)
 
     # Judging.
 
     def _any_failed(self) -> bool:
-        return any(part.failure is not None for part in self._parts.values())
+        return self._failures > 0
 
     def _all_ended(self) -> bool:
-        return all(part.ended for part in self._parts.values())
+        return not self._live
 
     def _launcher_ended(self) -> Failure | None:
         """Where all ranks went at once, the launcher took them with it: that is the cause."""

@@ -8,9 +8,8 @@ differences bounds the error.
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.rank_trace import Collective
@@ -37,42 +36,39 @@ def by_ends(groups: Sequence[Group], ranks: int) -> Alignment | None:
     """The alignment of clocks by synchronising collectives; None where there are too few, or where
     the ends agree too badly to tell transfer from waiting (clocks that drift, kinds that do not
     synchronise)."""
-    offsets = [0]
-    for position in range(1, ranks):
-        differences = [
-            parts[members.index(position)].end_ns - parts[members.index(0)].end_ns
-            for members, parts in groups
-            if position in members and 0 in members
-        ]
-        if len(differences) < FEWEST_COLLECTIVES:
-            return None
-        offsets.append(round(statistics.median(differences)))
-    found = Alignment(tuple(offsets), 0, len(groups))
-    aligned = [(members, shifted(members, parts, found)) for members, parts in groups]
-    error_ns = ends_within_ns(aligned)
+    differences: list[list[int]] = [[] for _ in range(ranks)]
+    for members, parts in groups:
+        if 0 in members:
+            first_ns = parts[members.index(0)].end_ns
+            for position, part in zip(members, parts, strict=True):
+                differences[position].append(part.end_ns - first_ns)
+    if any(len(own) < FEWEST_COLLECTIVES for own in differences[1:]):
+        return None
+    offsets = (0, *(round(statistics.median(own)) for own in differences[1:]))
+    error_ns = _ends_within_ns(
+        [part.end_ns - offsets[position] for position, part in zip(members, parts, strict=True)]
+        for members, parts in groups
+    )
     usual_ns = statistics.median(max(part.duration_ns for part in parts) for _, parts in groups)
     if error_ns is None or error_ns > _LARGEST_ERROR * usual_ns:
         return None
-    return dataclasses.replace(found, error_ns=error_ns)
+    return Alignment(offsets, error_ns, len(groups))
 
 
 def shifted(
     members: tuple[int, ...], parts: tuple[Collective, ...], alignment: Alignment
 ) -> tuple[Collective, ...]:
     """The parts on the first rank's clock."""
-    moved = []
-    for position, part in zip(members, parts, strict=True):
-        by_ns = alignment.offsets_ns[position]
-        moved.append(
-            dataclasses.replace(part, start_ns=part.start_ns - by_ns, end_ns=part.end_ns - by_ns)
-        )
-    return tuple(moved)
+    return tuple(
+        part.earlier(alignment.offsets_ns[position])
+        for position, part in zip(members, parts, strict=True)
+    )
 
 
 def ends_within_ns(groups: Sequence[Group]) -> int | None:
     """The longest time between two ranks' ends of one collective; None without any."""
-    spreads = [
-        max(part.end_ns for part in parts) - min(part.end_ns for part in parts)
-        for _, parts in groups
-    ]
-    return max(spreads) if spreads else None
+    return _ends_within_ns([part.end_ns for part in parts] for _, parts in groups)
+
+
+def _ends_within_ns(ends_ns: Iterable[list[int]]) -> int | None:
+    return max((max(ends) - min(ends) for ends in ends_ns), default=None)

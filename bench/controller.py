@@ -16,14 +16,12 @@ from typing import Any
 
 from bench.case import Case
 from bench.deadlines import Limits
+from bench.gathering import gathered
 from bench.group import Group
 from bench.launch import LaunchError
-from bench.precision import relative_half_width
 from bench.rank_sources import LocalRanks, RankSource, Wanted
-from bench.ranks import from_outline, match_collectives
-from bench.result import Failure, LaunchResult, gather
+from bench.result import Failure, LaunchResult
 from bench.settings import Settings
-from bench.timeline import timeline
 
 #: A launch that takes its time to fail must not do so for every cell of a matrix.
 _MOST_FAILED_LAUNCHES = 2
@@ -89,7 +87,9 @@ class Controller:
         if isinstance(answer, Failure):
             return answer
         try:
-            return self._gather(launch, started_unix_s, answer)
+            return gathered(
+                launch, started_unix_s, answer, self._settings.precision, self._one_machine
+            )
         except (KeyError, TypeError, ValueError, IndexError) as error:
             return Failure(
                 phase="teardown",
@@ -177,26 +177,6 @@ class Controller:
         cell = re.sub(r"[^\w.=@+-]+", "_", case.id)
         name = f"{cell}.launch{launch}.rank{{rank}}.json.gz"
         return str(folder).replace("{", "{{").replace("}", "}}") + f"/{name}"
-
-    def _gather(
-        self, launch: int, started_unix_s: float, records: list[dict[str, Any]]
-    ) -> LaunchResult:
-        outlines = [record.pop("outline", None) for record in records]
-        result = gather(launch, started_unix_s, records)
-        reached = relative_half_width(result.step_s)
-        result.fields["precision_reached"] = reached
-        result.fields["reached_precision"] = (
-            reached is not None and reached <= self._settings.precision
-        )
-        traces = [from_outline(outline) for outline in outlines if outline is not None]
-        result.fields["across_ranks"] = None
-        if len(traces) >= 2 and len(traces) == len(outlines):
-            same_clock = self._one_machine or len({record["host"] for record in records}) == 1
-            across = match_collectives(traces, same_clock)
-            result.fields["across_ranks"] = across.to_json()
-            if launch == 0:  # one step is drawn of a case, and would say no more of the others
-                result.fields["timeline"] = timeline(traces, across)
-        return result
 
 
 def _no_launch(error: LaunchError) -> Failure:

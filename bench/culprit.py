@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from bench.named import MOST_ACCOUNTS, together, tracebacks
 from bench.result import PHASES, STEPPING, Failure
 
 #: What a rank sees of another rank's end: never the cause.
@@ -67,7 +68,7 @@ class Part:
     @property
     def progress_words(self) -> str:
         begun = "" if self.collectives is None else f" after {self.collectives} collectives"
-        return f"rank {self.rank} in {self.where}{begun}"
+        return f"in {self.where}{begun}"
 
     @property
     def account(self) -> str:
@@ -97,9 +98,10 @@ def cause(parts: dict[int, Part]) -> Failure:
     if not _MISMATCH.search(f"{first.failure.message}\n{first.failure.traceback}"):
         return first.failure
     # Either side may be the one that noticed. The guilty one has left a collective out.
+    progress = together([(part.rank, part.progress_words) for part in parts.values()], ", ")
     message = (
         f"{first.failure.message.strip().splitlines()[0]} (the ranks met in different "
-        f"collectives: {', '.join(part.progress_words for part in parts.values())})"
+        f"collectives: {progress})"
     )
     guilty = _left_one_out(list(parts.values()))
     if guilty is None:
@@ -111,8 +113,8 @@ def cause(parts: dict[int, Part]) -> Failure:
         phase=guilty.phase,
         step=guilty.failure_step,
         message=message,
-        traceback="\n".join(
-            f"--- rank {part.rank}, {part.where} ---\n{part.failure.traceback}"
+        traceback=tracebacks(
+            (part.rank, part.where, part.failure.traceback)
             for part in failed
             if part.failure is not None
         ),
@@ -124,46 +126,39 @@ def time_out(parts: dict[int, Part], limit: str, hint: str = "") -> Failure:
     for, if one can be told. ``limit``: in words, what was exceeded."""
     unfinished = [part for part in parts.values() if not part.ended or part.aborted]
     guilty = _late(unfinished)
+    hosts = len({part.host for part in parts.values()})
     phase = guilty.phase if guilty else min((p.phase for p in unfinished), key=PHASES.index)
     return Failure(
         phase=phase,
-        message=f"{limit}: {_accounts(unfinished, _on_several_hosts(parts))}{hint}",
+        message=f"{limit}: {_accounts(unfinished, hosts)}{hint}",
         type="TimeOut",
         outcome="timed out",
         rank=guilty.rank if guilty else None,
         host=guilty.host if guilty else None,
         step=guilty.failure_step if guilty else None,
-        traceback="\n".join(
-            f"--- rank {part.rank}, {part.where} ---\n{part.stacks or '(no stacks)'}"
-            for part in unfinished
+        traceback=tracebacks(
+            (part.rank, part.where, part.stacks or "(no stacks)") for part in unfinished
         ),
     )
 
 
-def _on_several_hosts(parts: dict[int, Part]) -> bool:
-    return len({part.host for part in parts.values()}) > 1
+def _accounts(unfinished: list[Part], hosts: int) -> str:
+    """What every rank was at, with its host where there are several; of many hosts only those that
+    differ can be named."""
+    if hosts <= MOST_ACCOUNTS:
+        return together(
+            (part.rank, f"on {part.host} {part.account}" if hosts > 1 else part.account)
+            for part in unfinished
+        )
+    hosts_of: dict[str, set[str | None]] = {}
+    for part in unfinished:
+        hosts_of.setdefault(part.account, set()).add(part.host)
 
+    def where(part: Part) -> str:
+        others = len(hosts_of[part.account])
+        return f"on {part.host}" if others == 1 else f"on {others} hosts"
 
-def _accounts(parts: list[Part], several_hosts: bool) -> str:
-    """What every rank was at; ranks at the same place in one breath, for there may be hundreds."""
-    ranks: dict[str, list[int]] = {}
-    for part in parts:
-        where = f"on {part.host} " if several_hosts else ""
-        ranks.setdefault(f"{where}{part.account}", []).append(part.rank)
-    return "; ".join(f"{_named(numbers)} {account}" for account, numbers in ranks.items())
-
-
-def _named(ranks: list[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    words = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    return f"ranks {', '.join(words)}"
+    return together((part.rank, f"{where(part)} {part.account}") for part in unfinished)
 
 
 def _late(unfinished: list[Part]) -> Part | None:

@@ -14,12 +14,16 @@ from bench.case_run import CaseRun, Rank
 from bench.deadlines import Limits
 from bench.launch import Launched, LaunchError
 from bench.meeting_place import meet
+from bench.named import named
+from bench.open_files import TooFewFiles, make_room
 from bench.placement import order
 from bench.probing import PROBE_TIMEOUT_S, last_line
 from bench.result import Failure
 from bench.wire import Connection, Listener, Message, WireError, ready
 
 Start = Callable[[int, tuple[str, int], str], Launched]
+#: Where nobody has said how many ranks will come, so many may come at once.
+UNTOLD_RANKS = 1024
 
 
 class Group:
@@ -51,6 +55,8 @@ class Group:
         self._expected = world_size
         before = Counter(listening.dropped)
         try:
+            listening.expect(world_size or UNTOLD_RANKS)
+            _make_room(world_size or 0)
             self._launched = start(world_size or 0, listening.address, listening.token)
         except BaseException:
             if listener is None:
@@ -99,6 +105,7 @@ class Group:
                     if hello is not None:
                         self._greet(hello, source)
                         self._waiting.remove(source)
+                        listener.expect(self._expected or 0)
                 except (WireError, KeyError, TypeError, ValueError) as error:
                     self._waiting.remove(source)
                     source.close()
@@ -107,8 +114,7 @@ class Group:
     def _silent(self) -> str:
         if self._expected is None:
             return "ranks"
-        silent = [rank for rank in range(self._expected) if rank not in self.ranks]
-        return f"ranks {silent}"
+        return named([rank for rank in range(self._expected) if rank not in self.ranks])
 
     def _greet(self, hello: Message, connection: Connection) -> None:
         rank = Rank(
@@ -121,6 +127,7 @@ class Group:
         )
         world_size = int(hello["world_size"])
         if self._expected is None:
+            _make_room(world_size)
             self._expected = world_size
         if world_size != self._expected or not 0 <= rank.rank < world_size:
             raise LaunchError(
@@ -221,3 +228,10 @@ class Group:
                 rank.connection.send({"type": word})
             rank.connection.close()
         self._launched.stop()
+
+
+def _make_room(ranks: int) -> None:
+    try:
+        make_room(ranks)
+    except TooFewFiles as error:
+        raise LaunchError(str(error)) from None

@@ -22,6 +22,8 @@ from bench.result import SCHEMA, Failure, LaunchResult
 
 #: A launch of a case takes about 10 to 35 KB here and about three times that in the JSON.
 _BYTES_PER_LAUNCH = 128 * 1024
+#: Where there are many ranks each takes about this much more, in the JSON.
+_BYTES_PER_RANK = 8 * 1024
 #: Of the header: where they differ, results of the two runs do not belong together.
 _COMPARED = ("schema", "version", "settings", "machine", "interpreters", "hosts")
 #: Below those: what may differ without changing a number.
@@ -230,15 +232,16 @@ def is_finished(path: Path) -> bool:
         return file.read().rstrip().endswith(b'{"type": "end"}')
 
 
-def claim(path: Path, launches: int) -> None:
-    """Raise OSError now, not in an hour, where results of so many launches cannot be written."""
+def claim(path: Path, launches: int, ranks: int = 0) -> None:
+    """Raise OSError now, not in an hour, where results of so many launches, and of so many ranks in
+    all launches together, cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     existed = path.exists()
     with path.open("ab"):
         pass
     if not existed:
         path.unlink()
-    require_room(path, launches * _BYTES_PER_LAUNCH)
+    require_room(path, launches * _BYTES_PER_LAUNCH + ranks * _BYTES_PER_RANK)
 
 
 def require_room(path: Path, size: int) -> None:

@@ -13,15 +13,16 @@ over ranks, which is that of the rank that came last.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from bench import clocks
 from bench.bandwidth import busbw_bytes_per_s
 from bench.intervals import Range, subtraction, total_ns, union
-from bench.rank_trace import Collective, Phase, RankTrace, Step
+from bench.rank_trace import Collective, RankTrace
 
 # A rank that leaves a collective this long before another joins it has another clock.
 LARGEST_SKEW_NS = 1_000_000
@@ -47,10 +48,10 @@ class MatchedCollective:
     transfer_ns: int
     last: int | None
 
-    @property
+    @functools.cached_property
     def wait_ns(self) -> tuple[int, ...]:
         """How long each member waited for the others, in the order of `members`."""
-        return tuple(max(0, part.duration_ns - self.transfer_ns) for part in self.parts)
+        return tuple(max(0, part.end_ns - part.start_ns - self.transfer_ns) for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -194,47 +195,6 @@ class AcrossRanks:
         if not self.estimate:
             return total_ns(union(r for ranges in moving_of for r in ranges)), waits
         return min((total_ns(ranges) for ranges in moving if ranges), default=0), waits
-
-
-def outline(trace: RankTrace, most_collectives: int) -> dict[str, Any]:
-    """What matching needs of a rank's trace, as JSON: its first steps, whole, up to so many
-    collectives."""
-    kept: list[Step] = []
-    collectives: list[Collective] = []
-    for step in trace.steps:
-        of_step = [item for item in trace.collectives if item.step == step.number]
-        if len(collectives) + len(of_step) > most_collectives:
-            break
-        kept.append(step)
-        collectives += of_step
-    return {
-        "rank": trace.rank,
-        "world_size": trace.world_size,
-        "base_ns": trace.base_ns,
-        "steps": [asdict(step) for step in kept],
-        "collectives": [asdict(collective) for collective in collectives],
-        "phases": [
-            asdict(phase) for phase in trace.phases if phase.step in {step.number for step in kept}
-        ],
-    }
-
-
-def from_outline(fields: dict[str, Any]) -> RankTrace:
-    """The trace that `match_collectives` takes, from an outline."""
-    return RankTrace(
-        source=f"rank {fields['rank']}",
-        rank=fields["rank"],
-        world_size=fields["world_size"],
-        backend=None,
-        base_ns=fields["base_ns"],
-        device="",
-        steps=tuple(Step(**step) for step in fields["steps"]),
-        dropped_steps=0,
-        collectives=tuple(Collective(**collective) for collective in fields["collectives"]),
-        work=(),
-        notes=(),
-        phases=tuple(Phase(**phase) for phase in fields["phases"]),
-    )
 
 
 def match_collectives(ranks: Sequence[RankTrace], same_clock: bool) -> AcrossRanks:

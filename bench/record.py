@@ -108,9 +108,13 @@ def case_warnings(case: Case, launches: Sequence[LaunchResult], cores: int) -> l
     if any(check.get("reduced_bytes_equal_gradient_bytes") is False for check in checks):
         found.append("bytes reduced per step are not the bytes of the gradients")
     for launch in launches:
+        lost = [
+            rank["trace_not_kept"] for rank in launch.fields["ranks"] if rank.get("trace_not_kept")
+        ]
+        if lost:
+            more = f" (and so with {len(lost) - 1} more ranks)" if len(lost) > 1 else ""
+            found.append(f"a trace could not be kept: {lost[0]}{more}")
         for rank in launch.fields["ranks"]:
-            if rank.get("trace_not_kept"):
-                found.append(f"a trace could not be kept: {rank['trace_not_kept']}")
             note = rank.get("communication_note")
             if note and "unknown, not zero" in note and note not in found:
                 found.append(note)

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.payload import MOST_STEP_TIMES
+
 SCHEMA = 1
 VERSION = "0.1.0"
 
@@ -35,10 +37,8 @@ PHASES = (
 #: Those in which there are steps, so that a failure may name one.
 STEPPING = ("warm-up", "timed", "profiled", "no-communication")
 
-#: Step times of every rank are kept up to this many numbers a launch; above it the slowest rank's
-#: times, and every rank's median, remain.
-MOST_STEP_TIMES = 20_000
-
+#: Of more ranks a record says once what all of them say alike.
+MANY_RANKS = 16
 
 #: Types of failures that are no exception of a rank's: the sentence needs no such word.
 OUR_TYPES = ("Error", "Crash", "TimeOut", "LaunchError")
@@ -117,16 +117,25 @@ def slowest_rank(step_s_of_ranks: Sequence[Sequence[float]]) -> list[int]:
 
 
 def gather(launch: int, started_unix_s: float, ranks: Sequence[dict[str, Any]]) -> LaunchResult:
-    """The ranks' own records, in rank order, as one LaunchResult."""
-    step_s_of_ranks = [rank.pop("timed_step_s") for rank in ranks]
-    slowest = slowest_rank_step_s(step_s_of_ranks)
+    """The ranks' own records, in rank order, as one LaunchResult.
+
+    Raises ValueError when the ranks did not run the same number of steps.
+    """
     shared = ranks[0].pop("job")
     for rank in ranks[1:]:
         rank.pop("job", None)
-    keep = sum(map(len, step_s_of_ranks)) <= MOST_STEP_TIMES
-    for rank, times in zip(ranks, step_s_of_ranks, strict=True):
-        rank["median_step_s"] = statistics.median(times)
-        rank["step_s"] = list(times) if keep else None
+    own = [rank.pop("timed_step_s") for rank in ranks]
+    agreed = shared.pop("slowest_step_s", None)
+    whole = all(times is not None for times in own)
+    if whole:
+        slowest = slowest_rank_step_s(own)
+    else:
+        slowest = _agreed(agreed, [rank.pop("steps") for rank in ranks])
+    keep = whole and len(slowest) * len(ranks) <= MOST_STEP_TIMES
+    for rank, times in zip(ranks, own, strict=True):
+        if times is not None:
+            rank["median_step_s"] = statistics.median(times)
+        rank["step_s"] = times if keep else None
     return LaunchResult(
         launch,
         slowest,
@@ -135,12 +144,45 @@ def gather(launch: int, started_unix_s: float, ranks: Sequence[dict[str, Any]]) 
             "started_unix_s": started_unix_s,
             "median_step_s": statistics.median(slowest),
             "steps": len(slowest),
-            "slowest_rank": slowest_rank(step_s_of_ranks) if keep else None,
+            "slowest_rank": slowest_rank(own) if keep else None,
             "children": [_child(started_unix_s, slowest, ranks)],
             **shared,
+            **_said_once(ranks),
+            **_left_out(ranks, keep),
             "ranks": list(ranks),
         },
     )
+
+
+def _agreed(slowest_step_s: Sequence[float], steps: Sequence[int]) -> tuple[float, ...]:
+    """Where the ranks kept their own step times, what they agreed on between themselves."""
+    counts = {*steps, len(slowest_step_s)}
+    if len(counts) != 1:
+        raise ValueError(f"ranks ran different numbers of steps: {sorted(counts)}")
+    return tuple(slowest_step_s)
+
+
+def _left_out(ranks: Sequence[dict[str, Any]], step_times_kept: bool) -> dict[str, Any]:
+    """In words, what the record would hold of fewer ranks."""
+    found = []
+    if not step_times_kept:
+        found.append(
+            f"step_s of every rank and slowest_rank: more than {MOST_STEP_TIMES} step times"
+        )
+    lists = [(rank.get("communication") or {"calls": ()}).get("calls") for rank in ranks]
+    if None in lists:
+        found.append("communication.calls and .per_step of every rank but the first")
+    return {"left_out": found} if found else {}
+
+
+def _said_once(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What many ranks say alike, taken out of their records."""
+    first = ranks[0].get("software")
+    if len(ranks) <= MANY_RANKS or any(rank.get("software") != first for rank in ranks):
+        return {}
+    for rank in ranks:
+        rank.pop("software", None)
+    return {"software": first}
 
 
 def _child(

@@ -169,9 +169,11 @@ class Session:
         path, json_path = self.settings.journal_path, self.settings.json_path
         if path is None or json_path is None:
             return
-        launches = sum(map(len, self.cells.values())) * self.settings.launches
+        cases = [case for cells in self.cells.values() for case in cells]
+        launches = len(cases) * self.settings.launches
+        ranks = sum(case.processes for case in cases) * self.settings.launches
         for file in (json_path, path):
-            journal.claim(file, launches)
+            journal.claim(file, launches, ranks)
         if not self.settings.resume or not path.exists() or not path.stat().st_size:
             return  # nothing to go on from: a new run
         self.recorded = journal.read(path)

@@ -7,7 +7,6 @@ the first rank began it.
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,8 @@ from typing import Any
 from bench.rank_trace import Collective, RankTrace, Step, in_bucket_order
 from bench.ranks import AcrossRanks
 
-#: More is left out, and said: a record must stay small at any world size.
+#: More is left out, and said: a record must stay small at any world size. Of more ranks those that
+#: matter are kept, each with a word on why.
 MOST_RANKS = 16
 MOST_COLLECTIVES = 64
 
@@ -24,40 +24,40 @@ def timeline(traces: Sequence[RankTrace], across: AcrossRanks) -> dict[str, Any]
     """The record `timeline`; `across` is what `match_collectives` says of the same traces.
 
     `ranks` is empty where nothing can be drawn, and `reason` says why. A collective's `wait_s` is
-    None where it was not matched across ranks. `left_out` counts ranks, and collectives of a rank:
-    the shortest.
+    None where it was not matched across ranks. A rank's `why` says for what it was chosen, where
+    not all are there. `left_out` counts ranks, and collectives of a rank: the shortest.
     """
     if across.doubt is not None:
-        return _none(f"the ranks' times cannot be compared: {across.doubt}")
+        return no_timeline(f"the ranks' times cannot be compared: {across.doubt}")
     number, lengths_ns = _median_step(traces, across.steps)
     if number is None:
-        return _none("no profiled step is whole and of known length on all ranks")
+        return no_timeline("no profiled step is whole and of known length on all ranks")
     steps = [_step(trace, number) for trace in traces]
     begun_ns = [
         _begun_ns(step) - offset_ns
         for step, offset_ns in zip(steps, across.offsets_ns, strict=True)
     ]
+    shown = _shown(across, number)
     waits = {
         (position, part): wait_ns
         for item in across.collectives
         if item.step == number
         for position, part, wait_ns in zip(item.members, item.parts, item.wait_ns, strict=True)
+        if position in shown
     }
     columns = [
-        [
-            dataclasses.replace(part, start_ns=part.start_ns - by_ns, end_ns=part.end_ns - by_ns)
-            for part in in_bucket_order(trace.collectives)
-            if part.step == number
-        ]
-        for trace, by_ns in zip(traces, across.offsets_ns, strict=True)
+        in_bucket_order([part for part in trace.collectives if part.step == number])
+        for trace in traces
     ]
     kept = _longest(columns)
     first_ns = min(begun_ns)
 
     def of_rank(position: int) -> dict[str, Any]:
         trace, step, by_ns = traces[position], steps[position], across.offsets_ns[position]
+        parts = [part.earlier(by_ns) for part in columns[position]]
         return {
             "rank": across.ranks[position],
+            "why": shown[position],
             "start_s": _seconds(begun_ns[position] - first_ns),
             "end_s": _seconds(begun_ns[position] - first_ns + (step.step_ns or 0)),
             "phases": [
@@ -77,12 +77,11 @@ def timeline(traces: Sequence[RankTrace], across: AcrossRanks) -> dict[str, Any]
                     "end_s": _seconds(part.end_ns - first_ns),
                     "wait_s": _seconds(waits.get((position, part))),
                 }
-                for place, part in enumerate(columns[position])
+                for place, part in enumerate(parts)
                 if place in kept[position]
             ],
         }
 
-    shown = _shown(across)
     return {
         "step": number,
         "steps": len(lengths_ns),
@@ -101,7 +100,8 @@ def timeline(traces: Sequence[RankTrace], across: AcrossRanks) -> dict[str, Any]
     }
 
 
-def _none(reason: str) -> dict[str, Any]:
+def no_timeline(reason: str) -> dict[str, Any]:
+    """The record `timeline` where there is nothing to draw."""
     return {"ranks": [], "reason": reason}
 
 
@@ -143,15 +143,32 @@ def _largest(values: Sequence[int]) -> set[int]:
     return set(by_size[:MOST_COLLECTIVES])
 
 
-def _shown(across: AcrossRanks) -> list[int]:
-    """Positions: the first ranks, and the one that the others waited for longest."""
-    shown = list(range(len(across.ranks)))[:MOST_RANKS]
+def _shown(across: AcrossRanks, number: int) -> dict[int, str | None]:
+    """Positions and, where they are chosen from many, why: by how long they wait in the step."""
+    every = range(len(across.ranks))
+    if len(every) <= MOST_RANKS:
+        return dict.fromkeys(every)
+    waits_ns = [0] * len(every)
+    for item in across.collectives:
+        if item.step == number:
+            for position, wait_ns in zip(item.members, item.wait_ns, strict=True):
+                waits_ns[position] += wait_ns
+    if not any(waits_ns):
+        return dict.fromkeys(every[:MOST_RANKS], "one of the first")
+    in_order = sorted(every, key=lambda position: waits_ns[position])
+    chosen = [
+        (0, "the first rank"),
+        (in_order[0], "waits least"),
+        (in_order[len(every) // 2], "waits as long as most"),
+        (in_order[-1], "waits longest"),
+    ]
     waited_for = across.waited_for()
     if waited_for is not None:
-        position = across.ranks.index(waited_for[0])
-        if position not in shown:
-            shown[-1] = position
-    return shown
+        chosen.append((across.ranks.index(waited_for[0]), "the one waited for"))
+    why: dict[int, str | None] = {}
+    for position, reason in sorted(chosen, key=lambda one: one[0]):
+        why[position] = f"{why[position]}, {reason}" if position in why else reason
+    return why
 
 
 def _seconds(nanoseconds: int | None) -> float | None:

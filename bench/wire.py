@@ -31,6 +31,7 @@ Nothing is ever unpickled, and a line has a size limit.
 from __future__ import annotations
 
 import collections
+import contextlib
 import hmac
 import json
 import select
@@ -44,7 +45,8 @@ TOKEN_VARIABLE = "LOCKSTEP_TOKEN"
 #: Begins the one line of bench/worker/probe.py: some builds print to standard output on import.
 PROBE_MARK = "lockstep-probe "
 LARGEST_LINE = 64 * 1024 * 1024
-#: A stranger has this long to say the token, and this many may be at the door at once.
+#: A stranger has this long to say the token, and this many may be at the door at once beside the
+#: ranks that are expected, which may all come in one moment.
 PATIENCE_S = 5.0
 MOST_STRANGERS = 64
 _CHUNK = 1 << 16
@@ -73,6 +75,7 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._buffer = bytearray()
+        self._searched = 0  # so far there is no end of a line: a long one is not searched again
         #: Whether the peer has ever said anything.
         self.heard = False
 
@@ -112,16 +115,17 @@ class Connection:
             raise WireError("connection closed")
         self.heard = True
         self._buffer += data
-        if len(self._buffer) > limit and b"\n" not in self._buffer:
+        if len(self._buffer) > limit and self._line_end() < 0:
             raise WireError(f"a line of more than {limit} bytes")
 
     def buffered(self) -> Message | None:
         """A message that has already arrived whole, or None."""
-        end = self._buffer.find(b"\n")
+        end = self._line_end()
         if end < 0:
             return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
+        self._searched = 0
         try:
             message = json.loads(line, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -129,6 +133,11 @@ class Connection:
         if not isinstance(message, dict):
             raise WireError(f"a message is an object, not {type(message).__name__}")
         return message
+
+    def _line_end(self) -> int:
+        end = self._buffer.find(b"\n", self._searched)
+        self._searched = len(self._buffer) if end < 0 else end
+        return end
 
     def close(self) -> None:
         self._socket.close()
@@ -199,7 +208,10 @@ class Listener:
         self._clock = clock
         self._patience_s = patience_s
         family = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)[0][0]
-        self._socket = socket.create_server((host, port), family=family)
+        self._most_strangers = MOST_STRANGERS
+        self._socket = socket.create_server(
+            (host, port), family=family, backlog=2 * self._most_strangers
+        )
         self._socket.setblocking(False)
         self._strangers: list[Stranger] = []
         #: Why connections were dropped, and how many for each reason.
@@ -213,6 +225,13 @@ class Listener:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    def expect(self, ranks: int) -> None:
+        """So many will come, perhaps all at once: none of them is one too many."""
+        if MOST_STRANGERS + ranks > self._most_strangers:
+            self._most_strangers = MOST_STRANGERS + ranks
+            # A full queue would make ranks try again a second later, and later.
+            self._socket.listen(2 * self._most_strangers)
+
     def sources(self) -> list[Listener | Stranger]:
         """What to wait for; strangers whose time is up are dropped first."""
         for stranger in list(self._strangers):
@@ -224,6 +243,8 @@ class Listener:
         """Take what a ready source brings: a peer that has said the token, or None."""
         if isinstance(source, Listener):
             self._meet()
+            return None
+        if source.fileno() < 0:  # dropped since it was found ready
             return None
         wanted = len(self._hello) - len(source.said)
         try:
@@ -249,13 +270,15 @@ class Listener:
         return None
 
     def _meet(self) -> None:
-        try:
-            sock, _ = self._socket.accept()
-        except OSError:  # gone again, or no file descriptor is free
-            return
+        # All who wait, though never more than there is room for: the rest may then come again.
+        with contextlib.suppress(OSError):  # nobody is left, or no file descriptor is free
+            for _ in range(self._most_strangers):
+                self._greet(self._socket.accept()[0])
+
+    def _greet(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if len(self._strangers) >= MOST_STRANGERS:
+        if len(self._strangers) >= self._most_strangers:
             self._drop(self._strangers[0], "too many strangers at once")
         self._strangers.append(Stranger(sock, self._clock() + self._patience_s))
 

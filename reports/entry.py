@@ -132,7 +132,7 @@ def cell_row(entry: dict[str, Any], document: dict[str, Any], cores: int | None)
         "own": own,
         "identity": json.dumps(fields, sort_keys=True, allow_nan=False),
         "definition": _definition(fields) if own else None,
-        "torch_version": _torch_version(entry, document, ranks, row["torch"]),
+        "torch_version": _torch_version(entry, document, [*ranks, *launches[:1]], row["torch"]),
         "global_batch_size": count(result.get("global_batch_size"))
         or _product(row["world_size"], row["batch_size"]),
         "label": text(result.get("label")),
@@ -251,7 +251,13 @@ def _rank_rows(launches: Sequence[dict[str, Any]], first: int) -> list[Row]:
                 "peak_bytes": whole(memory.get("peak_bytes")),
                 "peak_kind": text(memory.get("kind")),
             }
-            for name in ("calls_per_step", "bytes_per_step", "all_reduce_s", "exposed_s"):
+            for name in (
+                "calls_per_step",
+                "bytes_per_step",
+                "all_reduce_s",
+                "exposed_s",
+                "compute_s",
+            ):
                 row[name] = number(communication.get(name))
             if (row["exposed_s"] or 0) < 0:
                 row["exposed_s"] = None  # no time: neither drawn nor compared
@@ -266,6 +272,8 @@ def _rank_rows(launches: Sequence[dict[str, Any]], first: int) -> list[Row]:
                 row[f"ddp_{name}"] = positive(said.get(name))
             for name in ("init_s", "wrap_s"):
                 row[name] = number(life.get(name))
+            alone = [step for step in numbers(items(rank.get("silent_step_s"))) if step > 0]
+            row["alone_s"] = statistics.median(alone) if alone else None
             found.append(row)
     return found
 
@@ -299,10 +307,11 @@ def _statistics(stats: dict[str, Any]) -> Row:
 
 
 def _torch_version(
-    entry: dict[str, Any], document: dict[str, Any], ranks: list[Row], label: str | None
+    entry: dict[str, Any], document: dict[str, Any], records: list[Row], label: str | None
 ) -> str | None:
+    """``records``: of the ranks and of their launch, which says once what many ranks say alike."""
     extra = table(entry.get("extra_info"))
-    of_ranks = {text(table(rank.get("software")).get("torch")) for rank in ranks} - {None}
+    of_ranks = {text(table(one.get("software")).get("torch")) for one in records} - {None}
     if of_ranks:
         return ", ".join(sorted(map(str, of_ranks)))
     interpreters = table(table(document.get("lockstep")).get("interpreters"))

@@ -174,7 +174,10 @@ def _stretch(row: Row) -> list[str]:
 def _notes_of_timeline(row: Row, ranks: int) -> list[str]:
     found = []
     if row["left_out_ranks"]:
-        found.append(f"The record leaves out {words.plural(row['left_out_ranks'], 'rank')}.")
+        chosen = " Those that are there were chosen by how long they wait." if row["why"] else ""
+        found.append(
+            f"The record leaves out {words.plural(row['left_out_ranks'], 'rank')}.{chosen}"
+        )
     if ranks > timeline_figure.MOST_RANKS:
         found.append(
             f"The figure holds {timeline_figure.MOST_RANKS} ranks; the table holds all {ranks}."

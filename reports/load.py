@@ -69,7 +69,7 @@ LAUNCH_COLUMNS = columns(
 _RANK_SECONDS = (
     *("median_step_s", "first_step_s", "all_reduce_s", "exposed_s", "wait_s", "data_s"),
     *("forward_s", "backward_s", "step_fn_s", "communication_s", "optimizer_s"),
-    *("init_s", "wrap_s"),
+    *("init_s", "wrap_s", "compute_s", "alone_s"),
     *("forward_mean_s", "backward_mean_s", "ddp_forward_s", "ddp_backward_s"),
     *("ddp_all_reduce_s", "ddp_overlap_s"),
 )

@@ -22,6 +22,7 @@ from reports import (
     files_section,
     findings,
     memory_figures,
+    ranks_section,
     scaling_figures,
     strategies_figure,
     versions_section,
@@ -29,6 +30,7 @@ from reports import (
     words,
 )
 from reports.bounds import MOST_ROWS, bounded, first_rows
+from reports.communication import MOST_BARS
 from reports.drawing import MOST_CASES, MOST_FIGURES
 from reports.environment import ENVIRONMENT
 from reports.frames import groups, rows
@@ -111,8 +113,11 @@ def scaling(tables: Tables) -> str | None:
 
 
 def time_goes(tables: Tables) -> str | None:
-    """The waterfall, the phases of a step, and one step on all ranks."""
-    made = (waterfall, figure_sections.phases, figure_sections.timelines)
+    """The waterfall, the phases of a step, one step on all ranks, and which ranks are slow."""
+    made = (
+        *(waterfall, figure_sections.phases, figure_sections.timelines),
+        ranks_section.ranks,
+    )
     return "\n".join(html for one in made if (html := one(tables))) or None
 
 
@@ -149,6 +154,7 @@ def all_reduce(tables: Tables) -> str | None:
             parts=parts,
             several=_several(tables),
             most=MOST_CASES,
+            most_bars=MOST_BARS,
         )
         if parts
         else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -35,16 +36,18 @@ def step_time_table(cells: pd.DataFrame, launches: pd.DataFrame) -> pd.DataFrame
         for launch in of_cell.get((cell["cell"],), []):
             steps_s = sorted(launch["step_s"] or [])
             if len(steps_s) >= FEWEST_STEPS:
-                found.append(about | {"launch": launch["launch"]} | _spread(steps_s))
+                found.append(
+                    about | {"launch": launch["launch"]} | {"steps": len(steps_s)} | spread(steps_s)
+                )
     return frame(found, COLUMNS)
 
 
-def _spread(steps_s: list[float]) -> Row:
-    n = len(steps_s)
-    at = {name: steps_s[math.ceil(n * level - 1e-9) - 1] for name, level in LEVELS.items()}
+def spread(in_order_s: Sequence[float]) -> Row:
+    """Of times in ascending order: shortest, percentiles, median and longest."""
+    n = len(in_order_s)
+    at = {name: in_order_s[math.ceil(n * level - 1e-9) - 1] for name, level in LEVELS.items()}
     return at | {
-        "steps": n,
-        "shortest_s": steps_s[0],
-        "median_s": statistics.median(steps_s),
-        "longest_s": steps_s[-1],
+        "shortest_s": in_order_s[0],
+        "median_s": statistics.median(in_order_s),
+        "longest_s": in_order_s[-1],
     }

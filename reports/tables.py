@@ -13,6 +13,7 @@ from reports.comparison import Comparison, compare
 from reports.load import Records
 from reports.memory import memory_table
 from reports.phases import phase_table
+from reports.rank_pace import rank_pace_table
 from reports.scaling import scaling_table
 from reports.side_by_side import SideBySide, side_by_side
 from reports.sides import comparable_runs, of_run
@@ -45,6 +46,8 @@ class Tables:
     timelines: pd.DataFrame
     #: Cases that have none although one was recorded, with their reasons.
     no_timelines: pd.DataFrame
+    #: Of cases on many ranks or several hosts.
+    rank_pace: pd.DataFrame
     trust: pd.DataFrame
     best: pd.DataFrame
     largest: pd.DataFrame
@@ -77,6 +80,7 @@ def compute(records: Records) -> Tables:
         memory=memory_table(cells, records.ranks),
         timelines=timelines,
         no_timelines=no_timelines,
+        rank_pace=rank_pace_table(cells, records.ranks),
         trust=trust_table(cells, records.launches, records.ranks, records.files, waterfall),
         best=best_table(cells),
         largest=largest_table(scaling),

@@ -30,6 +30,8 @@ from reports.timeline_record import STEP
 MOST_RANKS = 8
 #: Of this many collectives each has a line of its own.
 _MOST_OWN_LINES = 6
+#: More lines are as much lower, and have no labels: a rank takes no more room for them.
+_MOST_FULL_LINES = 12
 _OTHER_PHASE = "#7d8a97"
 _PHASE_HEIGHT, _CALL_HEIGHT = 1.0, 0.84
 
@@ -67,7 +69,10 @@ def timeline(table: pd.DataFrame, name: str) -> str | None:
 
 
 def _rank(axes: Any, lines: Lines, rank: int, parts: Sequence[Row]) -> None:
-    y = lines.line(f"rank {rank}", _PHASE_HEIGHT + 0.15)
+    why = parts[0]["why"]
+    if why:
+        lines.heading(f"rank {rank}: {why}")
+    y = lines.line("" if why else f"rank {rank}", _PHASE_HEIGHT + 0.15)
     for part in parts:
         start, end = part["start_s"] * 1e3, part["end_s"] * 1e3
         if part["name"] == STEP and part["lane"] is None:
@@ -83,11 +88,13 @@ def _rank(axes: Any, lines: Lines, rank: int, parts: Sequence[Row]) -> None:
                 linewidth=0,
             )
     calls = [part for part in parts if part["lane"] is not None]
-    for own in in_lines(calls):
-        label = words.size(own[0]["bytes"]) if len(own) == 1 and own[0]["bytes"] else ""
-        y = lines.line(label, _CALL_HEIGHT)
+    placed = in_lines(calls)
+    height = _CALL_HEIGHT * min(1.0, _MOST_FULL_LINES / max(1, len(placed)))
+    for own in placed:
+        named = len(own) == 1 and own[0]["bytes"] and height == _CALL_HEIGHT
+        y = lines.line(words.size(own[0]["bytes"]) if named else "", height)
         for call in own:
-            _call(axes, y, call)
+            _call(axes, y, call, height * 0.62)
     lines.line("", 0.5)
 
 
@@ -105,10 +112,9 @@ def in_lines(calls: Sequence[Row]) -> list[list[Row]]:
     return found
 
 
-def _call(axes: Any, y: float, call: Row) -> None:
+def _call(axes: Any, y: float, call: Row, height: float) -> None:
     start, end = call["start_s"] * 1e3, call["end_s"] * 1e3
     moves = start + (call["wait_s"] or 0) * 1e3
-    height = _CALL_HEIGHT * 0.62
     if moves > start:
         axes.barh(
             y,
@@ -139,7 +145,8 @@ def _spoken(rank: int, parts: Sequence[Row]) -> str:
         said.append(f"{call['name']}{size} {_from_to(call)}{waits}")
     if len(calls) > _MOST_OWN_LINES:
         said.append(f"and {len(calls) - _MOST_OWN_LINES} more collectives")
-    return f"Rank {rank}: {'; '.join(said)}."
+    why = f", {parts[0]['why']}" if parts[0]["why"] else ""
+    return f"Rank {rank}{why}: {'; '.join(said)}."
 
 
 def _from_to(part: Row) -> str:

@@ -20,9 +20,9 @@ TIMELINE_COLUMNS = columns(
 )
 #: ``lane``: the how many-th collective of the rank's step, from 0; blank for phases. ``wait_s``:
 #: the first part of a collective, in which others had not joined it yet. The rank's whole step
-#: has the name STEP.
+#: has the name STEP. ``why``: what the rank was chosen for, where not all are recorded.
 STRETCH_COLUMNS = columns(
-    string="name", Int64="cell rank lane bytes", Float64="start_s end_s wait_s"
+    string="name why", Int64="cell rank lane bytes", Float64="start_s end_s wait_s"
 )
 STEP = "step"
 #: A damaged file must not make a page of any size.
@@ -69,7 +69,7 @@ def _of_rank(record: dict[str, Any]) -> list[Row]:
             for row in _stretches([one | {"name": one.get("kind")}])
         ),
     ]
-    return [row | {"rank": rank} for row in found]
+    return [row | {"rank": rank, "why": text(record.get("why"))} for row in found]
 
 
 def _stretches(records: Sequence[dict[str, Any]]) -> list[Row]:

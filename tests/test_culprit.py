@@ -64,7 +64,7 @@ def test_ranks_that_met_in_different_collectives(
     parts[0].failure = Failure(phase="timed", message=MISMATCH, rank=0, traceback="its own")
     found = cause(parts)
     assert found.rank == guilty
-    assert "the ranks met in different collectives: rank 0 in timed step" in found.message
+    assert "the ranks met in different collectives: rank" in found.message
     assert found.message.startswith(MISMATCH)
 
 

@@ -25,7 +25,7 @@ def test_one_group_serves_many_cases_and_fewer_ranks() -> None:
 
 def test_ranks_that_never_come_are_named() -> None:
     ranks = FakeRanks(well, silent=(1,))
-    with pytest.raises(LaunchError, match=r"ranks \[1\] did not connect within 0.5 s"):
+    with pytest.raises(LaunchError, match=r"rank 1 did not connect within 0\.5 s"):
         Group(ranks, 2, timeout_s=0.5)
     assert ranks.stopped == [[100]]
 

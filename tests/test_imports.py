@@ -32,6 +32,8 @@ SHARED = {
         "intervals",
         "lifeline",
         "nearest",
+        "outline",
+        "payload",
         "precision",
         "probing",
         "rank_trace",

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from bench import timeline as module
+from bench.outline import from_outline, outline
 from bench.rank_trace import RankTrace
-from bench.ranks import from_outline, match_collectives, outline
+from bench.ranks import match_collectives
 from bench.timeline import timeline
 from bench.trace import analyse
 
@@ -128,17 +129,28 @@ def test_a_collective_that_was_not_matched_has_no_wait() -> None:
 
 def test_a_record_is_bounded_and_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_COLLECTIVES", 2)
-    monkeypatch.setattr(module, "MOST_RANKS", 2)
+    monkeypatch.setattr(module, "MOST_RANKS", 6)
     lengths = (10, 40, 20, 30)
     calls = [(100.0 * n, 100.0 * n + length, 4) for n, length in enumerate(lengths)]
-    late = [(start + 5, end, elements) for start, end, elements in calls]
-    traces = [rank_trace(r, [(0, 1000, late if r == 3 else calls)]) for r in range(4)]
+    # How long each rank comes after the first: rank 4 is the one all the others wait for.
+    late_by = (3.0, 2.0, 4.0, 0.0, 9.0, 5.0, 1.0)
+    traces = [
+        rank_trace(r, [(0, 1000, [(start + by, end, of) for start, end, of in calls])])
+        for r, by in enumerate(late_by)
+    ]
     found = record(traces)
-    assert found["left_out"] == {"ranks": 2, "collectives": 2}
-    # The first ranks, and the one that all the others waited for.
-    assert [rank["rank"] for rank in found["ranks"]] == [0, 3]
-    starts = [call["start_s"] for call in found["ranks"][0]["collectives"]]
+    assert found["left_out"] == {"ranks": 4, "collectives": 2}
+    assert {rank["rank"]: rank["why"] for rank in found["ranks"]} == {
+        0: "the first rank, waits as long as most",
+        3: "waits longest",
+        4: "waits least, the one waited for",
+    }
+    starts = [call["start_s"] for call in found["ranks"][1]["collectives"]]
     assert starts == pytest.approx([100 * US, 300 * US])
+
+
+def test_few_ranks_are_all_kept_and_need_no_reason() -> None:
+    assert [rank["why"] for rank in record(two_ranks())["ranks"]] == [None, None]
 
 
 def test_gpu_steps_without_a_known_length_do_not_count() -> None:

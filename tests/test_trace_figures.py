@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.ranks import from_outline, match_collectives, outline
+from bench.outline import from_outline, outline
+from bench.ranks import match_collectives
 from bench.trace import RankTrace, analyse
 
 SHARED = Path(

@@ -277,6 +277,18 @@ def test_every_json_object_arrives_as_it_was_sent(message: dict[str, object]) ->
     there.close()
 
 
+def test_ranks_that_are_expected_may_all_come_at_once(listener: Listener) -> None:
+    ranks = 3 * MOST_STRANGERS
+    listener.expect(ranks)
+    crowd = [raw(listener) for _ in range(ranks)]
+    for source in ready(listener.sources(), 1):
+        listener.admit(source)
+    assert len(listener.sources()) == ranks + 1
+    assert not listener.dropped
+    for sock in crowd:
+        sock.close()
+
+
 def test_a_host_that_vanishes_is_noticed_on_both_sides(listener: Listener) -> None:
     rank = connect(*listener.address, TOKEN)
     connection = admitted(listener)

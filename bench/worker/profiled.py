@@ -13,14 +13,11 @@ import torch
 
 from bench import trace
 from bench.case import Case
-from bench.ranks import outline
+from bench.outline import most_collectives, outline
 from bench.worker.case_folder import scratch
 from bench.worker.device import Device
 from bench.worker.loop import Ranks, TrainingLoop
 from bench.worker.phase_marks import PhaseMarks
-
-#: At most this many collectives a rank are sent for matching across ranks.
-_MOST_COLLECTIVES = 2_000
 
 
 def profiled_pass(
@@ -105,7 +102,9 @@ def _communication(figures: trace.RankTrace, case: Case, trains: bool) -> dict[s
     return {
         "communication": record,
         "communication_note": note,
-        "outline": outline(figures, _MOST_COLLECTIVES) if case.processes > 1 else None,
+        "outline": outline(figures, most_collectives(case.processes))
+        if case.processes > 1
+        else None,
         "reduced_bytes": figures,
     }
 

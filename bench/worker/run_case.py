@@ -20,6 +20,7 @@ import torch.distributed as dist
 from torch import nn
 
 from bench.case import Case
+from bench.payload import bounded
 from bench.result import STEPPING
 from bench.worker import checks, data, meeting, mishap, strategies
 from bench.worker.case_folder import scratch
@@ -43,7 +44,7 @@ def run_case(job: dict[str, Any], say: Say, forked_s: float, witness: Witness) -
     except BaseException as error:
         say("rank_failed", failure=life.failure(error, job))
         return 1
-    say("rank_done", record=record)
+    say("rank_done", record=bounded(record, job["world_size"]))
     return 0
 
 
@@ -208,6 +209,7 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
         },
         "software": strategies.software(case.backend),
         "job": {
+            "slowest_step_s": slowest,
             "reached_precision": None,  # the controller's to say, from the gathered steps
             "parameters": sum(parameter.numel() for parameter in module.parameters()),
             "gradient_bytes": gradient_bytes,

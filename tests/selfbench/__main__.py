@@ -7,6 +7,7 @@
 3. Reading traces (``--part traces``): wall time and peak memory over those of
    HolisticTraceAnalysis 0.5.0, and as a file grows.
 4. The page of 100 to 10,000 cases (``--part page``): time, peak memory, size, and its use.
+5. A case on 64 to 1,024 simulated ranks, and its page (``--part ranks``): time, memory and size.
 
 Nothing is asserted: launches of one and the same job differ by several per cent, so read the
 interval beside the ratio.
@@ -30,7 +31,7 @@ from bench.launch import clean_environment
 from bench.machine import usable_cores
 from bench.result import Failure, LaunchResult
 from bench.settings import Settings
-from tests.selfbench import page, traces
+from tests.selfbench import page, ranks, traces
 
 BARE_LOOP = Path(__file__).with_name("bare_loop.py")
 STEPS = 40
@@ -48,13 +49,18 @@ def main() -> None:
     parser.add_argument("--model", default="transformer-s", help="the model of part 1")
     parser.add_argument("--batch-size", type=int, default=8, help="per rank, of part 1")
     parser.add_argument("--cells", type=int, default=12, help="cells of the sweep (part 2)")
-    parser.add_argument("--part", choices=("1", "2", "traces", "page"), help="only this part")
+    parser.add_argument(
+        "--part", choices=("1", "2", "traces", "page", "ranks"), help="only this part"
+    )
     parser.add_argument("--repeats", type=int, default=5, help="of each process of part traces")
     parser.add_argument(
         "--sizes-mb", type=int, nargs="+", default=[30, 100, 300], help="files of part traces"
     )
     parser.add_argument(
         "--cases", type=int, nargs="+", default=[100, 1000, 10_000], help="of part page"
+    )
+    parser.add_argument(
+        "--ranks", type=int, nargs="+", default=[64, 256, 1024], help="of part ranks"
     )
     parser.add_argument("--samples", type=int, default=100, help="of a case of part page")
     parser.add_argument(
@@ -68,7 +74,9 @@ def main() -> None:
         traces.grow(options.sizes_mb, max(1, options.repeats // 2))
     if options.part in (None, "page"):
         page.grow(options.cases, options.samples)
-    if options.part in ("traces", "page"):
+    if options.part in (None, "ranks"):
+        ranks.grow(options.ranks)
+    if options.part in ("traces", "page", "ranks"):
         return
     threads = max(1, usable_cores() // 2)
     print(f"2 gloo ranks of {threads} thread(s), {STEPS} steps after {WARM_UP_STEPS}", flush=True)
