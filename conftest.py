@@ -74,7 +74,7 @@ def pytest_collection(session: pytest.Session) -> None:
         if not config.option.collectonly:
             try:
                 prepared.claim()
-                prepared.set_up()
+                prepared.origin.set_up()
             except BaseException:
                 prepared.close()
                 raise

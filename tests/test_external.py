@@ -131,6 +131,17 @@ def test_after_a_lost_rank_they_become_new_and_it_comes_back(
     made.stop()
 
 
+def test_ranks_that_came_when_another_did_not_may_come_again(external: ExternalRanks) -> None:
+    hosts, abouts = ("a", "b"), dict.fromkeys("ab", about())
+    ranks = come(external, FakeRanks(well, hosts=hosts, abouts=abouts, silent=(1,)))
+    with pytest.raises(LaunchError, match=r"ranks \[1\] did not connect within 0.3 s"):
+        external.gather([], 0.3)
+    come(external, FakeRanks(well, hosts=hosts, abouts=abouts, silent=(0,)))
+    assert len(external.gather([], 10)) == 2
+    assert ranks.restarted == [0]
+    assert not ranks.told_to_stop
+
+
 def test_ranks_that_do_not_come_are_told_of_with_what_starts_them() -> None:
     external = ExternalRanks(("127.0.0.1", 0), TOKEN, "/home/me/token")
     with pytest.raises(
