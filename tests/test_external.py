@@ -156,8 +156,16 @@ def test_ranks_that_do_not_come_are_told_of_with_what_starts_them() -> None:
 
 def test_the_ranks_of_a_second_job_are_refused(external: ExternalRanks) -> None:
     come(external, FakeRanks(well, hosts=("a", "b"), silent=(1,)))
-    come(external, FakeRanks(well, hosts=("c",)), world_size=1)
-    with pytest.raises(LaunchError, match=r"says it is rank 0 of|say they are rank 0: 100 on"):
+    come(external, FakeRanks(well, hosts=("c", "d"), silent=(1,)))
+    with pytest.raises(LaunchError, match=r"two processes say they are rank 0: 100 on [ac] and"):
+        external.gather([], 10)
+
+
+def test_the_ranks_of_a_larger_job_are_refused(external: ExternalRanks) -> None:
+    come(external, FakeRanks(well, hosts=("a", "b"), silent=(1,)))
+    larger = FakeRanks(well, hosts=("c", "d", "e"), silent=(0, 2))
+    come(external, larger, world_size=3)
+    with pytest.raises(LaunchError, match=r"(2|3) ranks were asked for, but a process on [ac] say"):
         external.gather([], 10)
 
 
