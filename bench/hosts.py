@@ -136,7 +136,9 @@ class Hosts:
         known = "".join(
             f"{address} {name}\n" for address, name in zip(self.addresses, self.names, strict=True)
         )
-        files = {"hosts": f"127.0.0.1 localhost\n{known}"}
+        # Without a name server here nobody waits 6 s for one that cannot be reached: torch asks for
+        # the names of addresses such as ::ffff:10.0.0.1, which no list of hosts holds.
+        files = {"hosts": f"127.0.0.1 localhost\n{known}", "resolv.conf": "# no name server\n"}
         namespaces.add(self._switch, {})
         run("ip", "-n", self._switch, "link", "add", "switch", "type", "bridge")
         run("ip", "-n", self._switch, "link", "set", "switch", "up")
