@@ -14,9 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.case import DDP_FIELDS, DEFAULT, FIELD_NAMES, GROUP_FIELDS, Case, parse_value
+from bench.case import (
+    COLLECTIVE_FIELDS,
+    DDP_FIELDS,
+    DEFAULT,
+    FIELD_NAMES,
+    GROUP_FIELDS,
+    ONE_PROCESS,
+    TRAINING_FIELDS,
+    Case,
+    parse_value,
+)
 from bench.nearest import did_you_mean
 from bench.placement import hosts_of
+from bench.units import bytes_text, parse_bytes
 from models.names import check_name
 
 if sys.version_info >= (3, 11):
@@ -25,7 +36,9 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent / "matrices"
-BENCHMARKS = ("scaling", "buckets")
+BENCHMARKS = ("scaling", "buckets", "collectives")
+#: Ranks have a square of pairs: larger jobs measure them where that number is asked for.
+MOST_RANKS_IN_PAIRS = 16
 #: The order in which axes are nested, outermost first: new ranks are started as rarely as can be.
 _ORDER = (
     "launcher",
@@ -41,6 +54,9 @@ _ORDER = (
     "init_method",
     "placement",
     *DDP_FIELDS,
+    "dtype",
+    "collective",
+    "bytes",
     "threads",
     "seed",
     "torch",
@@ -118,11 +134,11 @@ def read_matrix(name: str) -> dict[str, list[Axes]]:
                     raise MatrixError(
                         f"--matrix {path}: unknown axis {field!r}{did_you_mean(field, FIELD_NAMES)}"
                     )
-                axes[field] = (
-                    [_toml_value(v) for v in values]
-                    if isinstance(values, list)
-                    else [_toml_value(values)]
-                )
+                values = values if isinstance(values, list) else [values]
+                try:
+                    axes[field] = [_toml_value(field, value) for value in values]
+                except ValueError as error:
+                    raise MatrixError(f"--matrix {path}: {error}") from None
                 if not axes[field]:
                     raise MatrixError(f"--matrix {path}: axis {field} has no values")
             groups.setdefault(benchmark, []).append(axes)
@@ -157,7 +173,8 @@ def cases(groups: Mapping[str, Sequence[Axes]], axes: Axes, facts: Facts) -> dic
     found: dict[str, list[Case]] = {benchmark: [] for benchmark in BENCHMARKS}
     for benchmark, tables in groups.items():
         for table in tables:
-            for case in _product({**table, **axes}, facts):
+            own = {"strategy": ["collective"]} if benchmark == "collectives" else {}
+            for case in _product({**table, **axes, **own}, facts):
                 other = seen.setdefault(case.id, case)
                 if other != case:
                     raise MatrixError(f"two different cells have the id {case.id}")
@@ -176,7 +193,7 @@ def why_not(case: Case, facts: Facts) -> str | None:
         return "nccl moves tensors of GPUs only; device=cpu needs gloo"
     if case.device == "cuda" and facts.gpus == 0:
         return _needs(1, 0)
-    if case.strategy in ("ddp", "all_reduce") and case.backend not in facts.backends:
+    if case.in_group and case.backend not in facts.backends:
         return f"this torch has no {case.backend}"
     if case.strategy in ("dp", "data_parallel"):
         if case.device == "cpu" and case.strategy == "data_parallel":
@@ -188,6 +205,12 @@ def why_not(case: Case, facts: Facts) -> str | None:
             )
         if case.device == "cuda" and case.world_size > facts.gpus:
             return _needs(case.world_size, facts.gpus)
+    if case.bytes % case.granule_bytes:
+        fits = bytes_text(-(-case.bytes // case.granule_bytes) * case.granule_bytes)
+        return (
+            f"{bytes_text(case.bytes)} of {case.dtype} cannot be divided among {case.world_size} "
+            f"ranks; the next size that can is {fits}"
+        )
     if not facts.torchvision and _needs_torchvision(case.model):
         return "needs torchvision, which this interpreter cannot import"
     return _why_not_there(case, facts)
@@ -214,6 +237,7 @@ def _product(axes: Axes, facts: Facts) -> Iterable[Case]:
         problem = check_name(str(model))
         if problem:
             raise MatrixError(problem)
+    asked = axes.get("world_size", [])
     axes["world_size"] = [
         size for value in axes.get("world_size", ["auto"]) for size in _world_sizes(value, facts)
     ]
@@ -222,7 +246,18 @@ def _product(axes: Axes, facts: Facts) -> Iterable[Case]:
     names = [name for name in _ORDER if name in axes]
     assert set(names) == set(axes), "an axis without a place in _ORDER"
     for values in itertools.product(*(axes[name] for name in names)):
-        yield from _case(dict(zip(names, values, strict=True)), facts)
+        fields = dict(zip(names, values, strict=True))
+        if fields.get("strategy") == "collective" and not _is_worth_it(fields, asked):
+            continue
+        yield from _case(fields, facts)
+
+
+def _is_worth_it(fields: dict[str, Any], asked: Sequence[Any]) -> bool:
+    """Nothing moves on one rank; pairs of very many are measured where that number is asked for."""
+    ranks = fields["world_size"]
+    if fields.get("collective") == "pairs" and ranks not in asked:
+        return bool(1 < ranks <= MOST_RANKS_IN_PAIRS)
+    return bool(ranks != 1)
 
 
 def _case(fields: dict[str, Any], facts: Facts) -> Iterable[Case]:
@@ -232,10 +267,13 @@ def _case(fields: dict[str, Any], facts: Facts) -> Iterable[Case]:
         fields["backend"] = "nccl" if fields["device"] == "cuda" and facts.gpus else "gloo"
     strategy = fields.get("strategy", DEFAULT.strategy)
     irrelevant: tuple[str, ...] = () if strategy == "ddp" else DDP_FIELDS
-    if strategy in ("single", "dp", "data_parallel"):
+    irrelevant += TRAINING_FIELDS if strategy == "collective" else COLLECTIVE_FIELDS
+    if strategy in ONE_PROCESS:
         irrelevant += GROUP_FIELDS
     for name in irrelevant:
         fields.pop(name, None)
+    if strategy == "collective":
+        fields["model"] = ""
     if strategy == "single":
         fields["world_size"] = 1
     if fields["world_size"] == 1:
@@ -271,8 +309,11 @@ def _world_sizes(value: Any, facts: Facts) -> list[int]:
     return [value]
 
 
-def _toml_value(value: Any) -> Any:
-    """TOML has no null: an unset bucket_cap_mb or threads is written as "unset"."""
+def _toml_value(field: str, value: Any) -> Any:
+    """TOML has no null: an unset bucket_cap_mb or threads is written as "unset". Sizes may have
+    units."""
+    if field == "bytes" and isinstance(value, str):
+        return parse_bytes(value)
     return None if value == "unset" else value
 
 

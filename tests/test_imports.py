@@ -31,6 +31,7 @@ SHARED = {
         "intervals",
         "lifeline",
         "nearest",
+        "pairs",
         "precision",
         "probing",
         "rank_trace",
