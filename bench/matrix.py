@@ -39,6 +39,8 @@ FOLDER = Path(__file__).parent / "matrices"
 BENCHMARKS = ("scaling", "buckets", "collectives")
 #: Ranks have a square of pairs: larger jobs measure them where that number is asked for.
 MOST_RANKS_IN_PAIRS = 16
+#: With less an exchange tells the latency of two processes, which an axis may still ask for.
+LEAST_BYTES_OF_PAIRS = 1 << 20
 #: The order in which axes are nested, outermost first: new ranks are started as rarely as can be.
 _ORDER = (
     "launcher",
@@ -174,7 +176,7 @@ def cases(groups: Mapping[str, Sequence[Axes]], axes: Axes, facts: Facts) -> dic
     for benchmark, tables in groups.items():
         for table in tables:
             own = {"strategy": ["collective"]} if benchmark == "collectives" else {}
-            for case in _product({**table, **axes, **own}, facts):
+            for case in _product({**table, **axes, **own}, facts, "collective" in axes):
                 other = seen.setdefault(case.id, case)
                 if other != case:
                     raise MatrixError(f"two different cells have the id {case.id}")
@@ -231,7 +233,7 @@ def _why_not_there(case: Case, facts: Facts) -> str | None:
     return None
 
 
-def _product(axes: Axes, facts: Facts) -> Iterable[Case]:
+def _product(axes: Axes, facts: Facts, pairs_asked: bool) -> Iterable[Case]:
     axes = dict(axes)
     for model in axes.get("model", []):
         problem = check_name(str(model))
@@ -247,17 +249,20 @@ def _product(axes: Axes, facts: Facts) -> Iterable[Case]:
     assert set(names) == set(axes), "an axis without a place in _ORDER"
     for values in itertools.product(*(axes[name] for name in names)):
         fields = dict(zip(names, values, strict=True))
-        if fields.get("strategy") == "collective" and not _is_worth_it(fields, asked):
+        if fields.get("strategy") == "collective" and not _is_worth_it(fields, asked, pairs_asked):
             continue
         yield from _case(fields, facts)
 
 
-def _is_worth_it(fields: dict[str, Any], asked: Sequence[Any]) -> bool:
-    """Nothing moves on one rank; pairs of very many are measured where that number is asked for."""
-    ranks = fields["world_size"]
-    if fields.get("collective") == "pairs" and ranks not in asked:
-        return bool(1 < ranks <= MOST_RANKS_IN_PAIRS)
-    return bool(ranks != 1)
+def _is_worth_it(fields: dict[str, Any], asked: Sequence[Any], pairs_asked: bool) -> bool:
+    """Nothing moves on one rank. Pairs of very many ranks, and of few bytes, are measured where
+    that number, and where pairs, are asked for."""
+    ranks, size = fields["world_size"], fields.get("bytes")
+    if fields.get("collective") != "pairs":
+        return bool(ranks != 1)
+    few = isinstance(size, int) and size < LEAST_BYTES_OF_PAIRS and not pairs_asked
+    many = isinstance(ranks, int) and ranks > MOST_RANKS_IN_PAIRS and ranks not in asked
+    return not (ranks == 1 or few or many)
 
 
 def _case(fields: dict[str, Any], facts: Facts) -> Iterable[Case]:

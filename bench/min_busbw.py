@@ -18,6 +18,8 @@ from bench.terminal import bandwidth, step_time_s
 from bench.units import bytes_text
 
 _JUDGED = ("all_reduce", "pairs")
+#: Pairs of one cell that are named, the slowest first.
+_MOST_PAIRS = 8
 
 
 def shortfalls(
@@ -81,7 +83,8 @@ def _pairs(case: Case, launches: Sequence[LaunchResult], least: float) -> list[s
                 f"{_named(case)}: rank {first} on {host[first]} and rank {second} on "
                 f"{host[second]} exchange {bandwidth(rate)} each way, below {bandwidth(least)}"
             )
-    return found
+    more = len(found) - _MOST_PAIRS
+    return found[:_MOST_PAIRS] + ([f"{_named(case)}: and {more} more pairs"] if more > 0 else [])
 
 
 def _named(case: Case) -> str:

@@ -99,7 +99,7 @@ def fit_table(table: pd.DataFrame) -> pd.DataFrame:
 def pair_table(cells: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
     """One row per two ranks of a cell of pairs, the slowest first; ``PAIR_COLUMNS``.
 
-    ``relative_ratio``: the rate over the median one of the cell.
+    ``relative_ratio``: the rate over the median one of the cell; blank where it has one pair.
     """
     of_cell = groups(rows(ranks), "cell")
     found: list[Row] = []
@@ -121,7 +121,7 @@ def pair_table(cells: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
                     "second_host": host.get(second),
                     "exchange_s": seconds[first, second],
                     "rate_bytes_per_s": rate,
-                    "relative_ratio": rate / middle,
+                    "relative_ratio": rate / middle if len(rates) > 1 else None,
                 }
             )
     return frame(found, PAIR_COLUMNS)

@@ -8,6 +8,7 @@ from bench.units import bytes_text
 from reports import words
 from reports.drawing import (
     axes_in_page_style,
+    beyond,
     bounded_reach,
     colour_of,
     despine,
@@ -44,7 +45,8 @@ def busbw(table: pd.DataFrame, name: str) -> str | None:
     names, common = named_apart(list(lines))
     unit, scale = _unit([row["busbw_bytes_per_s"] for own in lines.values() for row in own])
     with axes_in_page_style(2.9) as (figure, axes):
-        ends, highs = [], []
+        ends: list[tuple[float, float, str, str, str]] = []
+        highs: list[tuple[int, float, str]] = []
         for position, (label, own) in enumerate(lines.items()):
             colour = colour_of(_PALETTE[position % len(_PALETTE)])
             marker = _MARKERS[position % len(_MARKERS)]
@@ -55,11 +57,15 @@ def busbw(table: pd.DataFrame, name: str) -> str | None:
                 low, high = row["busbw_low_bytes_per_s"], row["busbw_high_bytes_per_s"]
                 if low is not None and high is not None:
                     axes.vlines(row["bytes"], low / scale, high / scale, color=colour, alpha=0.6)
-                    highs.append(high / scale)
+                    highs.append((row["bytes"], high / scale, colour))
             ends.append((x[-1], y[-1], names[label], colour, marker))
         values = [row["busbw_bytes_per_s"] / scale for own in lines.values() for row in own]
         axes.set_xscale("log", base=2)
-        axes.set_ylim(0, bounded_reach(values, highs))
+        reach = bounded_reach(values, [high for _, high, _ in highs])
+        axes.set_ylim(0, reach)
+        for size, high, colour in highs:
+            if high > reach:
+                beyond(axes, size, reach, colour, "up")
         # Every second size where all would meet.
         ticks = sizes[:: 1 + len(sizes) // 6]
         axes.set_xticks(ticks, [bytes_text(size).replace("iB", "i") for size in ticks])
@@ -67,13 +73,13 @@ def busbw(table: pd.DataFrame, name: str) -> str | None:
         axes.set(ylabel=f"busbw, {unit}", xlabel=_xlabel(common))
         axes.yaxis.grid(True)
         despine(axes)
-        reach = sizes[-1] / sizes[0]
+        span = sizes[-1] / sizes[0]
         if max(map(len, names.values())) <= _LONGEST_AT_END:
             room = 0.1 + 0.022 * max(map(len, names.values()))
-            axes.set_xlim(sizes[0] / reach**0.05, sizes[-1] * reach ** (room / (1 - room)))
+            axes.set_xlim(sizes[0] / span**0.05, sizes[-1] * span ** (room / (1 - room)))
             label_ends(axes, ends)
         else:
-            axes.set_xlim(sizes[0] / reach**0.05, sizes[-1] * reach**0.05)
+            axes.set_xlim(sizes[0] / span**0.05, sizes[-1] * span**0.05)
             legend_below(
                 figure,
                 [stroke(c, text, marker=m, markersize=4) for _, _, text, c, m in ends],
@@ -128,13 +134,16 @@ def pairs(table: pd.DataFrame, name: str) -> str | None:
 
 
 def pair_sentence(row: Row) -> str:
-    """'Ranks 0 (host0) and 3 (host1): 118 MB/s, 0.51 of the median pair.'"""
+    """'Ranks 0 (host0) and 3 (host1): 118 MB/s, 0.51 of the median pair.' Of one pair alone there
+    is no other to compare it with."""
     ends = [
         f"{row[end]} ({row[f'{end}_host']})" if row[f"{end}_host"] else str(row[end])
         for end in ("first", "second")
     ]
     rate = f"{words.size(row['rate_bytes_per_s'])}/s"
-    return f"Ranks {ends[0]} and {ends[1]}: {rate}, {row['relative_ratio']:.2f} of the median pair."
+    share = row["relative_ratio"]
+    beside = "" if share is None else f", {share:.2f} of the median pair"
+    return f"Ranks {ends[0]} and {ends[1]}: {rate}{beside}."
 
 
 def _xlabel(common: str) -> str:

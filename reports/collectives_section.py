@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from reports import collectives_figure
+from reports import collectives_figure, words
 from reports.drawing import MOST_FIGURES
 from reports.environment import ENVIRONMENT
 from reports.frames import Row, groups, rows
@@ -27,10 +27,14 @@ def section(tables: Tables) -> str | None:
         figures = [Markup(drawn)] if drawn else []
         parts.append((*key, figures, rows(part), fits.get(key, [])))
     pairs = []
-    for n, ((file, id), part) in enumerate(_by(tables.pairs, "file", "id")):
-        drawn = collectives_figure.pairs(part, f"pairs-{n}") if n < MOST_FIGURES else None
+    maps = 0  # of two ranks there is none
+    for (file, _), part in _by(tables.pairs, "file", "id"):
+        drawn = collectives_figure.pairs(part, f"pairs-{maps}") if maps < MOST_FIGURES else None
+        maps += drawn is not None
         figure = Markup(drawn) if drawn else None
-        pairs.append((file, id, figure, rows(part)[:_MOST_ROWS], slowest_pairs(rows(part))))
+        first = rows(part)[0]
+        title = f"Pairs, {words.binary(first['bytes'])}, {first['series']}"
+        pairs.append((file, title, figure, rows(part)[:_MOST_ROWS], slowest_pairs(rows(part))))
     several = len(tables.records.files) > 1
     template = ENVIRONMENT.get_template("collectives.html.j2")
     return template.render(parts=parts, pairs=pairs, several=several)
