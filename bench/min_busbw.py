@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from bench.bandwidth import busbw_bytes_per_s
 from bench.case import Case
-from bench.pairs import pair_seconds
+from bench.pairs import Pair, common_rank, pair_seconds
 from bench.result import LaunchResult
 from bench.terminal import bandwidth, step_time_s
 from bench.units import bytes_text
@@ -74,17 +74,24 @@ def _series(case: Case, launches: Sequence[LaunchResult], least: float) -> list[
 def _pairs(case: Case, launches: Sequence[LaunchResult], least: float) -> list[str]:
     records = [launch.fields for launch in launches]
     host = {rank["rank"]: rank["host"] for rank in records[0]["ranks"]}
-    found = []
+    found, slow = [], list[Pair]()
     seconds = pair_seconds(records)
     for (first, second), time_s in sorted(seconds.items(), key=lambda item: -item[1]):
         rate = busbw_bytes_per_s("send_recv", case.bytes, time_s, 2) or math.nan
         if not rate >= least:
+            slow.append((first, second))
             found.append(
                 f"{_named(case)}: rank {first} on {host[first]} and rank {second} on "
                 f"{host[second]} exchange {bandwidth(rate)} each way, below {bandwidth(least)}"
             )
     more = len(found) - _MOST_PAIRS
-    return found[:_MOST_PAIRS] + ([f"{_named(case)}: and {more} more pairs"] if more > 0 else [])
+    found = found[:_MOST_PAIRS] + ([f"{_named(case)}: and {more} more pairs"] if more > 0 else [])
+    rank = common_rank(slow, seconds.keys() - set(slow))
+    if rank is not None:
+        found.append(
+            f"{_named(case)}: all slow pairs, and no other, have rank {rank} on {host[rank]}"
+        )
+    return found
 
 
 def _named(case: Case) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 Pair = tuple[int, int]
@@ -26,3 +26,12 @@ def pair_seconds(launches: Sequence[Mapping[str, Any]]) -> dict[Pair, float]:
         pair: math.exp(statistics.fmean(map(math.log, times)))
         for pair, times in sorted(found.items())
     }
+
+
+def common_rank(slow: Collection[Pair], others: Collection[Pair]) -> int | None:
+    """The rank that is in every slow pair and in no other: its own link is slow, not one between
+    two. None where there is none, or a single slow pair, whose two ranks are alike in it."""
+    if len(slow) < 2:
+        return None
+    shared = set.intersection(*map(set, slow)) - {rank for pair in others for rank in pair}
+    return shared.pop() if len(shared) == 1 else None

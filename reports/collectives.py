@@ -5,7 +5,6 @@ Cells of collectives are in these tables and in no table of training.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
 import pandas as pd
@@ -99,7 +98,7 @@ def fit_table(table: pd.DataFrame) -> pd.DataFrame:
 def pair_table(cells: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
     """One row per two ranks of a cell of pairs, the slowest first; ``PAIR_COLUMNS``.
 
-    ``relative_ratio``: the rate over the median one of the cell; blank where it has one pair.
+    ``relative_ratio``: the rate over the fastest one of the cell; blank where it has one pair.
     """
     of_cell = groups(rows(ranks), "cell")
     found: list[Row] = []
@@ -110,7 +109,7 @@ def pair_table(cells: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
             continue
         host = {row["rank"]: row["host"] for row in own}
         rates = {pair: cell["bytes"] / time_s for pair, time_s in seconds.items()}
-        middle = statistics.median(rates.values())
+        fastest = max(rates.values())
         for (first, second), rate in sorted(rates.items(), key=lambda item: item[1]):
             found.append(
                 {
@@ -121,7 +120,7 @@ def pair_table(cells: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
                     "second_host": host.get(second),
                     "exchange_s": seconds[first, second],
                     "rate_bytes_per_s": rate,
-                    "relative_ratio": rate / middle if len(rates) > 1 else None,
+                    "relative_ratio": rate / fastest if len(rates) > 1 else None,
                 }
             )
     return frame(found, PAIR_COLUMNS)

@@ -11,6 +11,7 @@ from reports.drawing import (
     beyond,
     bounded_reach,
     colour_of,
+    contrasting,
     despine,
     label_ends,
     legend_below,
@@ -126,6 +127,8 @@ def pairs(table: pd.DataFrame, name: str) -> str | None:
             square=True,
             ax=axes,
         )
+        if few:
+            contrasting(axes, values.notna().to_numpy().ravel())
         axes.tick_params(length=0, labelrotation=0)
         axes.set(xlabel="rank", ylabel="rank")
         axes.set_title(f"Every two ranks alone, {unit} each way")
@@ -134,7 +137,7 @@ def pairs(table: pd.DataFrame, name: str) -> str | None:
 
 
 def pair_sentence(row: Row) -> str:
-    """'Ranks 0 (host0) and 3 (host1): 118 MB/s, 0.51 of the median pair.' Of one pair alone there
+    """'Ranks 0 (host0) and 3 (host1): 118 MB/s, 0.51 of the fastest pair.' Of one pair alone there
     is no other to compare it with."""
     ends = [
         f"{row[end]} ({row[f'{end}_host']})" if row[f"{end}_host"] else str(row[end])
@@ -142,7 +145,7 @@ def pair_sentence(row: Row) -> str:
     ]
     rate = f"{words.size(row['rate_bytes_per_s'])}/s"
     share = row["relative_ratio"]
-    beside = "" if share is None else f", {share:.2f} of the median pair"
+    beside = "" if share is None else f", {share:.2f} of the fastest pair"
     return f"Ranks {ends[0]} and {ends[1]}: {rate}{beside}."
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from bench.pairs import common_rank
 from reports import collectives_figure, words
 from reports.drawing import MOST_FIGURES
 from reports.environment import ENVIRONMENT
@@ -15,6 +16,8 @@ from reports.tables import Tables
 
 #: Pairs that are named in words, and that have a row.
 _MOST_NAMED, _MOST_ROWS = 3, 120
+#: Pairs below this share of the fastest are slow; processes on one machine differ by less.
+_SLOW = 0.8
 
 
 def section(tables: Tables) -> str | None:
@@ -42,11 +45,27 @@ def section(tables: Tables) -> str | None:
 
 def slowest_pairs(pairs: list[Row]) -> str:
     """``pairs``: those of one cell, the slowest first."""
-    said = " ".join(map(collectives_figure.pair_sentence, pairs[:_MOST_NAMED]))
     if len(pairs) < 2:
-        return said
+        return " ".join(map(collectives_figure.pair_sentence, pairs))
+    slowest = pairs[: min(_MOST_NAMED, len(pairs) - 1)]
+    said = " ".join(map(collectives_figure.pair_sentence, slowest))
     spread = pairs[-1]["rate_bytes_per_s"] / pairs[0]["rate_bytes_per_s"]
-    return f"The fastest pair has {spread:.2f} times the rate of the slowest. The slowest: {said}"
+    text = f"The fastest pair has {spread:.2f} times the rate of the slowest. The slowest: {said}"
+    slow, others = (
+        [
+            (row["first"], row["second"])
+            for row in pairs
+            if (row["relative_ratio"] < _SLOW) == is_slow
+        ]
+        for is_slow in (True, False)
+    )
+    rank = common_rank(slow, others)
+    if rank is None:
+        return text
+    ends = [(row[end], row[f"{end}_host"]) for row in pairs for end in ("first", "second")]
+    host = dict(ends).get(rank)
+    on = f" ({host})" if host else ""
+    return f"{text} All slow pairs, and no other, have rank {rank}{on}."
 
 
 def _by(table: pd.DataFrame, *names: str) -> list[tuple[Any, pd.DataFrame]]:

@@ -38,6 +38,8 @@ def test_every_pair_that_is_slow_is_named_the_slowest_first() -> None:
     pairs = case_of("pairs", 100_000_000, 3)
     of_pair = {(0, 1): 1.0, (0, 2): 2.0, (1, 2): 4.0}
     found = shortfalls([pairs], lambda case: [launch(7, 7, 7, pairs=of_pair)], 60e6)
+    *found, all_have = found
+    assert all_have.endswith("all slow pairs, and no other, have rank 2 on host2")
     assert [line.split("rank ", 1)[1] for line in found] == [
         "1 on host1 and rank 2 on host2 exchange 25.0 MB/s each way, below 60.0 MB/s",
         "0 on host0 and rank 2 on host2 exchange 50.0 MB/s each way, below 60.0 MB/s",

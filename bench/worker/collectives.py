@@ -126,9 +126,11 @@ class Buffers:
 
     def exchange(self, other: int) -> None:
         """``bytes`` to the other rank, and as many from it, at the same time."""
+        # gloo takes them one by one: what comes before its buffer is known has to wait, and both
+        # ways together then have half the rate of the link.
         both = [
-            dist.P2POp(dist.isend, self.sent, other),
             dist.P2POp(dist.irecv, self.received, other),
+            dist.P2POp(dist.isend, self.sent, other),
         ]
         for work in dist.batch_isend_irecv(both):
             work.wait()

@@ -65,11 +65,11 @@ def test_the_slowest_rank_and_its_host_are_named(written: Written) -> None:
     assert row["spread_ratio"] == pytest.approx(1.2)
 
 
-def test_pairs_come_slowest_first_beside_the_median_one(written: Written) -> None:
+def test_pairs_come_slowest_first_beside_the_fastest(written: Written) -> None:
     found = rows(one_file(written, [pairs()]).pairs)
     assert [(row["first"], row["second"]) for row in found] == [(0, 2), (1, 2), (0, 1)]
     assert found[0]["rate_bytes_per_s"] == pytest.approx(10_000_000 / 0.02)  # of two the longer
-    assert [row["relative_ratio"] for row in found] == pytest.approx([1, 1, 2])
+    assert [row["relative_ratio"] for row in found] == pytest.approx([0.5, 0.5, 1])
     assert (found[0]["first_host"], found[0]["second_host"]) == ("host0", "host2")
 
 
@@ -89,7 +89,8 @@ def test_the_page_of_collectives_alone(written: Written) -> None:
     tables = one_file(written, [*map(all_reduce, SIZES), pairs()])
     html = render(tables)
     assert "time = 150\u00a0µs + bytes ÷ 1.20\u00a0GB/s, from 4 sizes" in html
-    assert "Ranks 0 (host0) and 2 (host2): 500\u00a0MB/s, 1.00 of the median pair." in html
+    assert "Ranks 0 (host0) and 2 (host2): 500\u00a0MB/s, 0.50 of the fastest pair." in html
+    assert "All slow pairs, and no other, have rank 2 (host2)." in html
     assert "samples/s at best" not in html
     assert {"busbw", "pairs"} <= listed(tables).keys()
     (found,) = findings.of_models(tables, "run.json")
