@@ -33,12 +33,14 @@ class Group:
         clock: Callable[[], float] = time.monotonic,
         listener: Listener | None = None,
         own_hosts: Collection[str] | None = None,
+        farewell: str = "controller_stop",
     ) -> None:
         """Starts the ranks and waits for them. Raises LaunchError, with nothing left running.
 
         ``world_size`` None is what the first rank says. ``listener``: one that outlives the group;
         otherwise it has one of its own. ``own_hosts``: names of this machine, whose processes can
-        be seen and ended from here.
+        be seen and ended from here. ``farewell``: what ranks are told that came when others did
+        not.
         """
         self._clock = clock
         self._own_hosts = own_hosts if own_hosts is not None else (socket.gethostname(),)
@@ -60,7 +62,7 @@ class Group:
             self._accept(listening, clock() + timeout_s, timeout_s)
             self._check_hosts()
         except BaseException:
-            self.stop()
+            self.stop(farewell)
             raise
         finally:
             for connection in self._waiting:
@@ -80,9 +82,11 @@ class Group:
                 raise LaunchError(problem)
             left_s = deadline - self._clock()
             if left_s <= 0:
+                turned_away = ", ".join(f"{n} {why}" for why, n in listener.dropped.items())
                 raise LaunchError(
                     f"{self._silent()} did not connect within {timeout_s:g} s: "
                     f"{last_line(self._launched.output_tail())}"
+                    + (f" (connections turned away: {turned_away})" if turned_away else "")
                 )
             # Woken at least every second, to notice a launcher that ended without a rank.
             for source in ready([*listener.sources(), *self._waiting], min(1.0, left_s)):
@@ -181,26 +185,35 @@ class Group:
         finally:
             self.broken = self.broken or run.broken
 
-    def ask(self, rank: Rank, models: Sequence[str]) -> dict[str, Any]:
-        """What the rank's interpreter has, on its host (see bench/worker/probe.py).
-
-        Raises LaunchError.
-        """
+    def ask(self, ranks: Sequence[Rank], models: Sequence[str]) -> list[dict[str, Any]]:
+        """What the interpreter of each has, on its host (see bench/worker/probe.py): all at once,
+        for a probe imports torch. Raises LaunchError."""
+        found: dict[int, dict[str, Any]] = {}
+        waiting = {rank.connection: rank for rank in ranks}
+        deadline = self._clock() + PROBE_TIMEOUT_S + 10
+        rank = ranks[0]
         try:
-            rank.connection.send({"type": "controller_probe", "models": list(models)})
-            deadline = self._clock() + PROBE_TIMEOUT_S + 10
-            while (message := rank.connection.buffered()) is None:
-                if not ready([rank.connection], deadline - self._clock()):
+            for rank in ranks:
+                rank.connection.send({"type": "controller_probe", "models": list(models)})
+            while waiting:
+                said = ready(list(waiting), deadline - self._clock())
+                rank = waiting[said[0] if said else next(iter(waiting))]
+                if not said:
                     raise WireError("it does not answer")
                 rank.connection.read_some()
-            if message["type"] != "rank_probed" or message["problem"] is not None:
-                raise WireError(str(message.get("problem")))
-            return dict(message["about"])
+                message = rank.connection.buffered()
+                if message is None:
+                    continue
+                if message["type"] != "rank_probed" or message["problem"] is not None:
+                    raise WireError(str(message.get("problem")))
+                found[rank.rank] = dict(message["about"])
+                del waiting[rank.connection]
         except (WireError, KeyError, TypeError) as error:
             self.broken = True
             raise LaunchError(
                 f"rank {rank.rank} on {rank.host} could not say what it has: {error}"
             ) from None
+        return [found[rank.rank] for rank in ranks]
 
     def stop(self, word: str = "controller_stop") -> None:
         """End all ranks, their children and the launcher, for certain. ``controller_restart``:

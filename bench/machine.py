@@ -14,12 +14,7 @@ from typing import Any
 import psutil
 
 from bench.cores import usable_of
-
-#: Variables of the user's that reach the ranks and may change what is measured: kept, recorded.
-KEPT_ENVIRONMENT = re.compile(
-    r"^(NCCL_|GLOO_|OMP_|MKL_|KMP_|GOMP_|TORCH_|PYTORCH_|CUDA_VISIBLE_DEVICES$|HIP_VISIBLE_DEVICES$"
-    r"|CUDA_LAUNCH_BLOCKING$|CUBLAS_|LD_PRELOAD$|MALLOC_)"
-)
+from bench.environment import kept
 
 #: About 10 ms of work, and how often it is done.
 _CALIBRATION_SIZE = 200_000
@@ -43,9 +38,7 @@ def describe() -> dict[str, Any]:
         "memory_bytes": memory.total,
         "os": platform.platform(),
         "boot_id": _read("/proc/sys/kernel/random/boot_id"),
-        "environment": {
-            name: value for name, value in os.environ.items() if KEPT_ENVIRONMENT.match(name)
-        },
+        "environment": kept(os.environ),
     }
 
 
@@ -94,14 +87,18 @@ def warnings(
     launches: int,
     largest_world_size: int,
     threads_per_rank: int,
+    cores: int,
 ) -> list[str]:
-    """What a reader must know before believing a number of this run, one sentence each."""
+    """What a reader must know before believing a number of this run, one sentence each.
+
+    ``cores``: of all hosts together.
+    """
     found = []
-    cores = machine["usable_cores"]
+    own_cores = machine["usable_cores"]
     load = before.get("load_1min")
-    if load is not None and load > 0.5 * cores:
+    if load is not None and load > 0.5 * own_cores:
         found.append(
-            f"the machine was busy before the sweep began: load {load:.1f} on {cores} cores"
+            f"the machine was busy before the sweep began: load {load:.1f} on {own_cores} cores"
         )
     if largest_world_size * threads_per_rank > cores:
         found.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -12,16 +13,12 @@ from typing import Any
 
 import psutil
 
-from bench import interpreters, journal, machine, matrix, min_busbw, origins, regression
-from bench.case import Case
+from bench import interpreters, journal, machine, matrix, min_busbw, regression
+from bench.case import DEFAULT, Case
 from bench.controller import Controller
-from bench.external import ExternalRanks
-from bench.hosts import Hosts
 from bench.journal import Journal, Recorded
-from bench.launch import LaunchError
 from bench.matrix import Facts
-from bench.namespaces import HostsError
-from bench.rank_sources import RankSource
+from bench.origins import Origin
 from bench.record import confirmed
 from bench.result import SCHEMA, VERSION, Failure, LaunchResult
 from bench.settings import Settings
@@ -43,6 +40,7 @@ class Session:
     interpreters: dict[str, dict[str, Any]]
     facts: dict[str, Facts]
     topology: Topology
+    origin: Origin
     cells: dict[str, list[Case]]
     cores: int
     gpus: int
@@ -59,9 +57,6 @@ class Session:
     controller: Controller | None = None
     layout: Layout = field(default_factory=lambda: Layout(0))
     _folder: tempfile.TemporaryDirectory[str] | None = None
-    _external: ExternalRanks | None = None
-    _emulated: Hosts | None = None
-    _source: RankSource | None = None
 
     @classmethod
     def prepare(
@@ -71,25 +66,16 @@ class Session:
 
         Raises ValueError, in one line, for options that are refused.
         """
-        if settings.ranks != "external":
-            return cls._prepare(settings, command, None, say)
+        origin = Origin(settings)
         try:
-            external = ExternalRanks(settings.bind, origins.token(settings))
-            try:
-                return cls._prepare(settings, command, external, say)
-            except BaseException:
-                external.close()
-                raise
-        except LaunchError as error:
-            raise ValueError(str(error)) from None
+            return cls._prepare(settings, command, origin, say)
+        except BaseException:
+            origin.close()
+            raise
 
     @classmethod
     def _prepare(
-        cls,
-        settings: Settings,
-        command: str,
-        external: ExternalRanks | None,
-        say: Callable[[str], None],
+        cls, settings: Settings, command: str, origin: Origin, say: Callable[[str], None]
     ) -> Session:
         groups = matrix.read_matrix(settings.matrix)
         axes = matrix.parse_axes(settings.axes)
@@ -100,15 +86,8 @@ class Session:
             for model in table.get("model", [])
         ]
         own = sorted({model for model in named if is_file(str(model)) or is_module(str(model))})
-        if external is not None:
-            say(f"waiting for ranks: {external.command}")
-            hosts = external.gather(own, settings.launch_timeout_s)
-            found = {"": hosts[0]["about"]}
-            interpreters.check(found[""], f"{hosts[0]['host']}: ", found[""]["executable"])
-            topology = Topology.of_ranks(hosts)
-        else:
-            found = interpreters.ask(settings.pythons, own)
-            topology = Topology.of_settings(settings, machine.usable_cores())
+        asked = origin.ask(own, say)
+        found, topology = asked.interpreters, asked.topology
         of_label = {
             label: topology.known_to(facts)
             for label, facts in interpreters.facts(found, topology.cores[0]).items()
@@ -133,24 +112,16 @@ class Session:
             cores=topology.all_cores,
             gpus=len(most["gpus"]),
             threads_per_rank=topology.threads_per_rank(runnable),
-            machine=machine.describe() | {"gpus": most["gpus"], "driver": most["driver"]},
+            machine=machine.describe()
+            | {"gpus": most["gpus"], "driver": most["driver"], "environment": asked.environment},
             before=machine.state(),
             definitions={
                 name: model["sha256"]
                 for about in found.values()
                 for name, model in about["models"].items()
             },
-            _external=external,
+            origin=origin,
         )
-
-    def set_up(self) -> None:
-        """Make the hosts that are emulated. Raises ValueError, in one line."""
-        if self.settings.emulate is not None:
-            wanted = self.settings.emulate
-            try:
-                self._emulated = Hosts.up(wanted.hosts, wanted.rate_bits_per_s)
-            except HostsError as error:
-                raise ValueError(f"--emulate: {error}") from None
 
     def why_not(self, case: Case) -> str | None:
         return matrix.why_not(case, self.facts[case.torch])
@@ -205,15 +176,12 @@ class Session:
                 f"{self.settings.journal_path}"
             )
         folder = Path(self._folder.name)
-        self._source = self._external or origins.source(
-            self.settings, self.topology.ranks_of_hosts, self._emulated, folder
-        )
         controller = Controller(
             self.settings,
             dict(self.settings.pythons),
             self.threads_per_rank,
             folder,
-            self._source,
+            self.origin.source(self.topology.ranks_of_hosts, folder),
             self.topology.one_machine,
         )
         self.controller = controller
@@ -287,12 +255,8 @@ class Session:
         try:
             if self.sweep is not None:
                 self.sweep.controller.stop()
-            for source in (self._source, self._external):
-                if source is not None:
-                    source.close()
         finally:
-            if self._emulated is not None:
-                self._emulated.down()
+            self.origin.close()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -346,6 +310,7 @@ class Session:
             "version": VERSION,
             "settings": self._settings(),
             "machine": self.machine,
+            "hosts": self.origin.hosts(self.topology, self.machine, self.interpreters, largest),
             "state": {"before": self.before, "after": machine.state()},
             "interpreters": self.interpreters,
             "outcomes": list(self.outcomes.values()),
@@ -357,6 +322,7 @@ class Session:
                     launches=self.settings.launches,
                     largest_world_size=largest,
                     threads_per_rank=self.threads_per_rank,
+                    cores=self.cores,
                 ),
                 *self.notes,
                 *self._dropped(),
@@ -376,6 +342,7 @@ class Session:
             "settings": self._settings(),
             "machine": self.machine,
             "interpreters": self.interpreters,
+            "hosts": self.origin.summary(),
         }
 
     def _largest_world_size(self) -> int:
@@ -401,6 +368,12 @@ class Session:
             "min_busbw_bytes_per_s": settings.min_busbw_bytes_per_s,
             "case_timeout_s": settings.case_limit_s,
             "launch_timeout_s": settings.launch_timeout_s,
+            "launcher": settings.launcher,
+            "nodes": settings.nodes if settings.launcher is not None else None,
+            "ranks": settings.ranks if settings.ranks == "external" else None,
+            "emulate": dataclasses.asdict(settings.emulate) if settings.emulate else None,
+            "ranks_of_hosts": list(self.topology.ranks_of_hosts) or None,
+            "hosts_are_one_machine": self.topology.one_machine or None,
             "seed": 0,
             "threads_per_rank": self.threads_per_rank,
             "largest_world_size": self._largest_world_size(),
@@ -419,4 +392,6 @@ def _remove_folders_of_the_dead() -> None:
 def _one_rank(case: Case) -> Case:
     """The baseline of a case: weak scaling keeps the batch per rank, strong the global batch."""
     batch_size = case.global_batch_size if case.scaling == "strong" else case.batch_size
-    return case.replace(world_size=1, batch_size=batch_size, scaling="weak")
+    return case.replace(
+        world_size=1, batch_size=batch_size, scaling="weak", placement=DEFAULT.placement
+    )

@@ -12,9 +12,11 @@ from typing import Any
 from bench import interpreters, launcher
 from bench.hosts import Emulation
 from bench.hosts import parse as parse_emulation
-from bench.units import parse_rate
+from bench.units import parse_rate, rate_text
 from bench.wire import address_of
 
+#: Addresses that mean another host on every host.
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ALL_PASSES = ("timed", "check", "profiled", "no_communication", "checkpoint")
 
 
@@ -203,6 +205,13 @@ def _emulation(text: str | None) -> Emulation | None:
         raise ValueError(f"--emulate: {error}") from None
 
 
+def emulation_text(emulation: Emulation) -> str:
+    """As it is typed."""
+    rate = emulation.rate_bits_per_s
+    hosts = f"hosts={emulation.hosts}"
+    return hosts if rate is None else f"{hosts},rate={rate_text(rate)}"
+
+
 def _check_hosts(settings: Settings, torch: bool, bind: str | None) -> None:
     """Whether what was said of hosts fits together. Raises ValueError."""
     external = settings.ranks == "external"
@@ -218,6 +227,11 @@ def _check_hosts(settings: Settings, torch: bool, bind: str | None) -> None:
         launcher.check(settings.launcher)
     elif settings.nodes > 1:
         raise ValueError("--nodes says how many hosts a --launcher starts ranks on: give one")
+    if settings.nodes > 1 and settings.bind[0] in _LOOPBACK:
+        raise ValueError(
+            "--nodes: ranks of other hosts have to find the controller; say --bind HOST:0 with an "
+            "address of this host (--bind 0.0.0.0:0 is any)"
+        )
     if external and torch:
         raise ValueError("--ranks external measures the torch of the ranks: leave out --torch")
     if external and (bind is None or settings.bind[1] == 0):

@@ -28,6 +28,7 @@ SHARED = {
         "classify",
         "clocks",
         "cores",
+        "environment",
         "intervals",
         "lifeline",
         "nearest",

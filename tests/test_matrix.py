@@ -22,6 +22,18 @@ def _collective(kind: str, size: int, ranks: int) -> Case:
 
 
 LAPTOP = Facts(cores=2)
+#: One rank on each of two hosts, and no more to be had.
+CONNECTED = Facts(
+    cores=2, nodes=2, ranks_of_hosts=(1, 1), connected=2, started_by="--ranks external"
+)
+TWO_NODES = Facts(
+    cores=64,
+    gpus=8,
+    backends=("gloo", "nccl"),
+    nodes=2,
+    ranks_of_hosts=(8, 8),
+    started_by="--launcher",
+)
 NODE = Facts(cores=64, gpus=8, backends=("gloo", "nccl"))
 
 
@@ -45,6 +57,8 @@ def refusal(*axes: str, group: dict[str, list[Any]] | None = None, facts: Facts 
         (Facts(cores=64, gpus=8), [1, 2, 4, 8]),
         (Facts(cores=64, gpus=3), [1, 2, 3]),
         (Facts(cores=64, gpus=1), [1]),
+        (Facts(cores=64, gpus=4, nodes=2), [1, 2, 4, 8]),
+        (Facts(cores=64, gpus=4, nodes=2, connected=6), [1, 2, 4, 6]),
     ],
 )
 def test_world_sizes_go_up_to_the_gpus_or_the_cores(facts: Facts, sizes: list[int]) -> None:
@@ -252,6 +266,17 @@ def test_the_named_matrices(name: str, facts: Facts) -> None:
         (_collective("all_gather", 1000, 3), LAPTOP, "the next size that can is 1008"),
         (_collective("all_reduce", 1000, 3), LAPTOP, None),
         (_collective("all_reduce", 1001, 2), LAPTOP, "the next size that can is 1004"),
+        (Case(world_size=4), CONNECTED, "needs 4 ranks, 2 are connected"),
+        (Case(world_size=2, launcher="spawn"), CONNECTED, "--ranks external has its own"),
+        (Case(world_size=2, init_method="file"), CONNECTED, "a folder that all hosts share"),
+        (Case(world_size=2), CONNECTED, None),
+        (Case(world_size=2, placement="spread"), CONNECTED, "spread is the same as packed"),
+        (Case(world_size=2, placement="spread"), LAPTOP, "on one host spread is the same"),
+        (Case(world_size=2, placement="spread"), TWO_NODES, None),
+        (Case(backend="nccl", device="cuda", world_size=16), TWO_NODES, None),
+        (Case(backend="nccl", device="cuda", world_size=17), TWO_NODES, "17 GPUs, found 16"),
+        (Case(strategy="dp", device="cuda", world_size=16), TWO_NODES, "16 GPUs, found 8"),
+        (Case(init_method="file", world_size=8), TWO_NODES, None),  # all on the first
     ],
 )
 def test_why_a_cell_cannot_run(case: Case, facts: Facts, reason: str | None) -> None:
@@ -276,3 +301,13 @@ def test_a_models_own_wishes_fill_in_the_case_unless_an_axis_says_otherwise(
     assert [case.gradient_as_bucket_view for case in both] == [False, True]
     # Another strategy has no such setting.
     assert expand(group, facts, "strategy=all_reduce")[0].gradient_as_bucket_view is False
+
+
+def test_one_rank_has_no_placement() -> None:
+    groups = {"scaling": [{"world_size": [1, 2], "placement": ["packed", "spread"]}]}
+    found = cases(groups, {}, TWO_NODES)["scaling"]
+    assert [case.id for case in found] == [
+        "ddp-mlp-w1-nccl-cuda",
+        "ddp-mlp-w2-nccl-cuda",
+        "ddp-mlp-w2-nccl-spread-cuda",
+    ]
