@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from bench import interpreters, journal, machine, matrix, regression
+from bench import interpreters, journal, machine, matrix, min_busbw, regression
 from bench.case import DEFAULT, Case
 from bench.controller import Controller
 from bench.journal import Journal, Recorded
@@ -263,6 +263,8 @@ class Session:
 
     def alone(self, case: Case) -> float | None:
         """Samples per second of the same job on one rank, where this sweep has measured it."""
+        if not case.trains:
+            return None
         baseline = _one_rank(case)
         if self.sweep is None or baseline not in self.sweep.cells:
             return None
@@ -270,6 +272,15 @@ class Session:
         if len(launches) < self.settings.launches:
             return None
         return throughput(baseline, launches)
+
+    def shortfalls(self) -> list[str]:
+        """Who has less than --min-busbw, a line each; none where nothing is asked for."""
+        least = self.settings.min_busbw_bytes_per_s
+        if least is None:
+            return []
+        if self.sweep is None:
+            return min_busbw.shortfalls([], lambda case: [], least)
+        return min_busbw.shortfalls(self.sweep.cells, self.sweep.good, least)
 
     def note_outcome(
         self, case: Case, outcome: str, reason: str | None, failure: Failure | None, rerun: str
@@ -354,6 +365,7 @@ class Session:
             "profiled_steps": settings.profiled_steps,
             "passes": list(settings.passes),
             "isolation": settings.isolation,
+            "min_busbw_bytes_per_s": settings.min_busbw_bytes_per_s,
             "case_timeout_s": settings.case_limit_s,
             "launch_timeout_s": settings.launch_timeout_s,
             "launcher": settings.launcher,

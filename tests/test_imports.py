@@ -32,6 +32,7 @@ SHARED = {
         "intervals",
         "lifeline",
         "nearest",
+        "pairs",
         "precision",
         "probing",
         "rank_trace",
