@@ -89,7 +89,13 @@ class ExternalRanks:
             left.stop("controller_restart")
         launched = NotOurs(f"start them with {self.command}")
         try:
-            group = Group(lambda *_: launched, self._world_size, timeout_s, listener=self._listener)
+            group = Group(
+                lambda *_: launched,
+                self._world_size,
+                timeout_s,
+                listener=self._listener,
+                farewell="controller_restart",  # those that came may come again
+            )
         except LaunchError as error:
             raise LaunchError(f"--ranks external: {error}") from None
         self._world_size = group.world_size

@@ -37,12 +37,14 @@ class Group:
         clock: Callable[[], float] = time.monotonic,
         listener: Listener | None = None,
         own_hosts: Collection[str] | None = None,
+        farewell: str = "controller_stop",
     ) -> None:
         """Starts the ranks and waits for them. Raises LaunchError, with nothing left running.
 
         ``world_size`` None is what the first rank says. ``listener``: one that outlives the group;
         otherwise it has one of its own. ``own_hosts``: names of this machine, whose processes can
-        be seen and ended from here.
+        be seen and ended from here. ``farewell``: what ranks are told that came when others did
+        not.
         """
         self._clock = clock
         self._own_hosts = own_hosts if own_hosts is not None else (socket.gethostname(),)
@@ -66,7 +68,7 @@ class Group:
             self._accept(listening, clock() + timeout_s, timeout_s)
             self._check_hosts()
         except BaseException:
-            self.stop()
+            self.stop(farewell)
             raise
         finally:
             for connection in self._waiting:

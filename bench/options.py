@@ -96,6 +96,14 @@ def add_options(parser: pytest.Parser) -> None:
         help="ranks that take longer to start are given up",
     )
     add(
+        "--min-busbw",
+        default=None,
+        metavar="RATE",
+        help="what an all_reduce of the largest size, and every pair of ranks, has to give (10GB, "
+        "900Mbit): below it the exit status is 1, and the slowest rank or pair is named "
+        "(--matrix collectives)",
+    )
+    add(
         "--resume",
         action="store_true",
         help="go on with the journal of a run into the same --benchmark-json: measure only what "

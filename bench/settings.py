@@ -12,7 +12,7 @@ from typing import Any
 from bench import interpreters, launcher
 from bench.hosts import Emulation
 from bench.hosts import parse as parse_emulation
-from bench.units import rate_text
+from bench.units import parse_rate, rate_text
 from bench.wire import address_of
 
 #: Addresses that mean another host on every host.
@@ -53,6 +53,8 @@ class Settings:
     bind: tuple[str, int] = ("127.0.0.1", 0)
     token_file: str | None = None
     emulate: Emulation | None = None
+    #: Below this busbw the sweep fails, in bytes per second; None judges nothing.
+    min_busbw_bytes_per_s: float | None = None
     resume: bool = False
     save_traces: bool = False
     data_root: str | None = None
@@ -95,6 +97,7 @@ class Settings:
             bind=_bind(option("--bind")),
             token_file=option("--token-file"),
             emulate=_emulation(option("--emulate")),
+            min_busbw_bytes_per_s=_bytes_per_s(option("--min-busbw")),
             resume=option("--resume"),
             save_traces=option("--save-traces"),
             data_root=option("--data-root"),
@@ -179,6 +182,13 @@ class Settings:
         if not self.save_traces or self.json_path is None:
             return None
         return self.json_path.with_suffix(".traces").absolute()
+
+
+def _bytes_per_s(text: str | None) -> float | None:
+    try:
+        return parse_rate(text) / 8 if text is not None else None
+    except ValueError as error:
+        raise ValueError(f"--min-busbw: {error}") from None
 
 
 def _bind(text: str | None) -> tuple[str, int]:

@@ -27,7 +27,7 @@ def refusals(base: Row, new: Row, pairs: Sequence[tuple[Row, Row]]) -> list[str]
 
 def of_files(base: Row, new: Row) -> list[str]:
     """What two files' machines, settings and environments differ in."""
-    found = _of_machines(base, new)
+    found = _of_machines(base, new) + _of_links(base, new)
     found += [
         _said(name, base["settings"][name], new["settings"][name])
         for name in _SETTINGS
@@ -40,7 +40,8 @@ def of_files(base: Row, new: Row) -> list[str]:
 
 def of_cases(pairs: Sequence[tuple[Row, Row]]) -> list[str]:
     """What the cases themselves differ in."""
-    return _of_pairs(pairs, "threads_per_rank", "threads per rank") + _of_definitions(pairs)
+    found = _of_pairs(pairs, "threads_per_rank", "threads per rank")
+    return found + _of_pairs(pairs, "hosts", "hosts") + _of_definitions(pairs)
 
 
 def models_differ(base: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -115,6 +116,18 @@ def _of_machines(base: Row, new: Row) -> list[str]:
         if name == "memory_bytes" and abs(a - b) <= SAME_MEMORY * max(a, b):
             continue
         found.append(f"{title} {spoken(a)} and {spoken(b)}")
+    return found
+
+
+def _of_links(base: Row, new: Row) -> list[str]:
+    """Hosts that are emulated have links of a rate; of others nothing is known but their names."""
+    found = []
+    if base["links"] != new["links"]:
+        found.append(_said("links", base["links"], new["links"]))
+    names = [sorted(host["host"] for host in file["hosts"] or []) for file in (base, new)]
+    # A host alone is the machine's own, which is compared above.
+    if all(names) and names[0] != names[1] and max(map(len, names)) > 1:
+        found.append(_said("hosts", *(", ".join(each) for each in names)))
     return found
 
 

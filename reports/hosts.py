@@ -48,10 +48,8 @@ def links(document: dict[str, Any]) -> str | None:
     if hosts is None:
         return None
     rate = positive(emulate.get("rate_bits_per_s"))
-    shaped = f"each link shaped to {rate_text(rate)}/s both ways" if rate else "links not limited"
-    return (
-        f"{hosts} emulated hosts on one machine (network namespaces that share its cores): {shaped}"
-    )
+    shaped = f"links of {rate_text(rate)}/s" if rate else "links not limited"
+    return f"{hosts} emulated hosts, {shaped}"
 
 
 def are_one_machine(document: dict[str, Any]) -> bool:

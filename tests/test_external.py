@@ -131,6 +131,17 @@ def test_after_a_lost_rank_they_become_new_and_it_comes_back(
     made.stop()
 
 
+def test_ranks_that_came_when_another_did_not_may_come_again(external: ExternalRanks) -> None:
+    hosts, abouts = ("a", "b"), dict.fromkeys("ab", about())
+    ranks = come(external, FakeRanks(well, hosts=hosts, abouts=abouts, silent=(1,)))
+    with pytest.raises(LaunchError, match=r"ranks \[1\] did not connect within 0.3 s"):
+        external.gather([], 0.3)
+    come(external, FakeRanks(well, hosts=hosts, abouts=abouts, silent=(0,)))
+    assert len(external.gather([], 10)) == 2
+    assert ranks.restarted == [0]
+    assert not ranks.told_to_stop
+
+
 def test_ranks_that_do_not_come_are_told_of_with_what_starts_them() -> None:
     external = ExternalRanks(("127.0.0.1", 0), TOKEN, "/home/me/token")
     with pytest.raises(
@@ -145,8 +156,16 @@ def test_ranks_that_do_not_come_are_told_of_with_what_starts_them() -> None:
 
 def test_the_ranks_of_a_second_job_are_refused(external: ExternalRanks) -> None:
     come(external, FakeRanks(well, hosts=("a", "b"), silent=(1,)))
-    come(external, FakeRanks(well, hosts=("c",)), world_size=1)
-    with pytest.raises(LaunchError, match=r"says it is rank 0 of|say they are rank 0: 100 on"):
+    come(external, FakeRanks(well, hosts=("c", "d"), silent=(1,)))
+    with pytest.raises(LaunchError, match=r"two processes say they are rank 0: 100 on [ac] and"):
+        external.gather([], 10)
+
+
+def test_the_ranks_of_a_larger_job_are_refused(external: ExternalRanks) -> None:
+    come(external, FakeRanks(well, hosts=("a", "b"), silent=(1,)))
+    larger = FakeRanks(well, hosts=("c", "d", "e"), silent=(0, 2))
+    come(external, larger, world_size=3)
+    with pytest.raises(LaunchError, match=r"(2|3) ranks were asked for, but a process on [ad] say"):
         external.gather([], 10)
 
 

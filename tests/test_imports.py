@@ -34,6 +34,7 @@ SHARED = {
         "nearest",
         "outline",
         "payload",
+        "pairs",
         "precision",
         "probing",
         "rank_trace",

@@ -15,6 +15,12 @@ from bench.matrix import (
     why_not,
 )
 
+
+def _collective(kind: str, size: int, ranks: int) -> Case:
+    own = {"model": "", "strategy": "collective", "collective": kind}
+    return Case.from_dict(own | {"bytes": size, "world_size": ranks})
+
+
 LAPTOP = Facts(cores=2)
 #: One rank on each of two hosts, and no more to be had.
 CONNECTED = Facts(
@@ -83,6 +89,38 @@ def test_settings_of_ddp_do_not_multiply_other_strategies() -> None:
         count[case.strategy] += 1
     assert count == {"single": 1, "all_reduce": 2, "ddp": 8}
     assert next(case for case in found if case.strategy == "single").world_size == 1
+
+
+def collectives(facts: Facts, *axes: str, **group: list[Any]) -> list[Case]:
+    table = {"collective": ["all_reduce", "pairs"], "bytes": [1024, 1 << 20]} | group
+    return cases({"collectives": [table]}, parse_axes(axes), facts)["collectives"]
+
+
+def test_collectives_need_two_ranks_and_no_model() -> None:
+    found = collectives(Facts(cores=4), "model=mlp", "strategy=ddp", "batch_size=8")
+    assert [case.id for case in found] == [
+        "collective-all_reduce-w2-1KiB",
+        "collective-all_reduce-w2-1MiB",
+        "collective-pairs-w2-1MiB",
+        "collective-all_reduce-w4-1KiB",
+        "collective-all_reduce-w4-1MiB",
+        "collective-pairs-w4-1MiB",
+    ]
+    assert not collectives(Facts(cores=1))
+
+
+def test_pairs_of_few_bytes_or_many_ranks_are_measured_when_asked_for() -> None:
+    many = Facts(cores=32)
+    assert [case.id for case in collectives(many, "collective=pairs", "bytes=1KiB")][-1] == (
+        "collective-pairs-w16-1KiB"
+    )
+    asked = collectives(many, "world_size=32")
+    assert "collective-pairs-w32-1MiB" in [case.id for case in asked]
+
+
+def test_the_axes_of_collectives_do_not_multiply_training() -> None:
+    axes = ("bytes=1KiB,1MiB", "dtype=float32,uint8", "collective=broadcast")
+    assert expand({"model": ["mlp"]}, LAPTOP, *axes) == expand({"model": ["mlp"]})
 
 
 def test_a_cell_is_measured_once() -> None:
@@ -225,6 +263,9 @@ def test_the_named_matrices(name: str, facts: Facts) -> None:
         (Case(), Facts(cores=2, torchvision=False), None),
         (Case(), Facts(cores=2, backends=()), "this torch has no gloo"),
         (Case(strategy="single"), Facts(cores=2, backends=()), None),
+        (_collective("all_gather", 1000, 3), LAPTOP, "the next size that can is 1008"),
+        (_collective("all_reduce", 1000, 3), LAPTOP, None),
+        (_collective("all_reduce", 1001, 2), LAPTOP, "the next size that can is 1004"),
         (Case(world_size=4), CONNECTED, "needs 4 ranks, 2 are connected"),
         (Case(world_size=2, launcher="spawn"), CONNECTED, "--ranks external has its own"),
         (Case(world_size=2, init_method="file"), CONNECTED, "a folder that all hosts share"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reports import comparable
 from reports.frames import rows
 from reports.hosts import ranges
 from reports.load import load
@@ -62,8 +63,7 @@ def test_emulated_links_are_said(written: Written) -> None:
         hosts=[host("host0", [0]), host("host1", [1])],
         settings={"emulate": {"hosts": 2, "rate_bits_per_s": 2e8}, "hosts_are_one_machine": True},
     )
-    assert "2 emulated hosts on one machine" in render(tables)
-    assert "each link shaped to 200Mbit/s both ways" in render(tables)
+    assert "2 emulated hosts, links of 200Mbit/s, each link in both" in render(tables)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,30 @@ def test_a_failure_elsewhere_names_its_host(written: Written) -> None:
     page = render(made(written, on(case(), "a"), outcomes=own))
     assert "rank 1 on node-b" in page
     assert f"rank 1 on {MACHINE['host']}" not in page
+
+
+def test_other_hosts_and_other_links_are_not_compared(written: Written) -> None:
+    def file(name: str, rate: float | None, *names: str) -> Path:
+        settings = {"emulate": {"hosts": 2, "rate_bits_per_s": rate}} if rate else {}
+        hosts = [host(each, [n]) for n, each in enumerate(names)]
+        made = document([on(case(world_size=2), *names)], hosts=hosts, settings=settings)
+        return written(made, name)
+
+    def differences(a: Path, b: Path) -> list[str]:
+        records = load([a, b])
+        base, new = rows(records.files)
+        pair = tuple(rows(records.cells))
+        return [*comparable.of_files(base, new), *comparable.of_cases([pair])]
+
+    slow, fast = file("slow.json", 2e8, "host0", "host1"), file("fast.json", 1e9, "host0", "host1")
+    (links,) = differences(slow, fast)
+    assert "200Mbit" in links
+    assert "1Gbit" in links
+    nodes, others = file("nodes.json", None, "a", "b"), file("others.json", None, "a", "c")
+    assert differences(nodes, others) == ["hosts 'a, b' and 'a, c'"]
+    assert differences(nodes, nodes) == []
+    alone = file("alone.json", None, "a", "a")
+    assert any(part.startswith("hosts 2 and 1") for part in differences(nodes, alone))
 
 
 def test_numbers_in_ranges() -> None:
