@@ -207,7 +207,7 @@ def measure(
         device.synchronize()
 
     with life.phase("timed"):
-        own, phases, _ = timed_pass(
+        own, phases, slowest = timed_pass(
             loop,
             device,
             ranks,
@@ -232,7 +232,11 @@ def measure(
         "communication_note": None,
         "memory": {"peak_bytes": peak_bytes, "kind": device.memory_kind},
         "software": software(case.backend),
-        "job": {"reached_precision": None, "checks": {"values_right": right, "notes": []}},
+        "job": {
+            "reached_precision": None,
+            "slowest_step_s": slowest,
+            "checks": {"values_right": right, "notes": []},
+        },
     }
 
 
