@@ -15,7 +15,12 @@ def add_options(parser: pytest.Parser) -> None:
     defaults = Settings()
     group = parser.getgroup("lockstep", "Lockstep: what is swept and how it is measured")
     add = group.addoption
-    add("--matrix", default=defaults.matrix, metavar="quick|full|FILE.toml", help="cells to sweep")
+    add(
+        "--matrix",
+        default=defaults.matrix,
+        metavar="quick|full|collectives|FILE.toml",
+        help="cells to sweep",
+    )
     add(
         "--axis",
         action="append",
