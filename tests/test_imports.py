@@ -27,6 +27,7 @@ SHARED = {
         "case",
         "classify",
         "clocks",
+        "ddp_buckets",
         "intervals",
         "lifeline",
         "nearest",
