@@ -65,16 +65,18 @@ def pytest_collection(session: pytest.Session) -> None:
         if _is_disabled(config):
             settings = settings.one_step()
         command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
-        prepared = Session.prepare(settings, command)
+        screen = Screen(config)
+        # From here on it is closed, whatever happens.
+        config.stash[SESSION] = prepared = Session.prepare(settings, command, screen.say)
         if not config.option.collectonly:
             prepared.claim()
+            prepared.set_up()
     except OSError as error:
         where = f"{error.filename}: " if error.filename else "the results cannot be written: "
         raise pytest.UsageError(f"{where}{error.strerror}") from None
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
-    config.stash[SESSION] = prepared
-    config.stash[SCREEN] = Screen(config)
+    config.stash[SCREEN] = screen
     config.addinivalue_line("filterwarnings", "ignore:Benchmark fixture was not used at all")
     for word in sorted(
         {

@@ -24,6 +24,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "scaling": ("weak", "strong"),
     "init_method": ("env", "tcp", "file"),
     "launcher": ("torchrun", "spawn"),
+    "placement": ("packed", "spread"),
     "data": ("synthetic", "loader"),
     "precision": ("fp32", "bf16"),
     "device": ("cpu", "cuda"),
@@ -38,7 +39,7 @@ DDP_FIELDS = (
     "broadcast_buffers",
 )
 #: What only a job of several processes reads.
-GROUP_FIELDS = ("backend", "init_method", "launcher")
+GROUP_FIELDS = ("backend", "init_method", "launcher", "placement")
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Case:
     strategies that drive several from one process. ``bucket_cap_mb`` None is *unset*, which is
     not 25: DDP then makes the first bucket 1 MiB. ``threads`` None is the sweep's equal share of
     the cores. ``torch`` is the label of the interpreter, empty when there is only one.
+    ``placement``: on several hosts the ranks fill one after another (packed) or take turns
+    (spread).
     """
 
     model: str = "mlp"
@@ -70,6 +73,7 @@ class Case:
     threads: int | None = None
     seed: int = 0
     torch: str = ""
+    placement: str = "packed"
 
     def __post_init__(self) -> None:
         for name in ("model", "torch"):
@@ -122,6 +126,7 @@ class Case:
             "backend",
             "init_method",
             "launcher",
+            "placement",
             "data",
             "precision",
             "device",

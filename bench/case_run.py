@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +35,8 @@ class Rank:
     host: str
     pid: int
     connection: Connection
+    #: By which its host can be reached from where the controller is.
+    address: str = "127.0.0.1"
 
 
 class Launch(Protocol):
@@ -56,14 +58,14 @@ class CaseRun:
         self,
         ranks: Mapping[int, Rank],
         launched: Launch,
-        own_host: str,
+        own_hosts: Collection[str],
         job: dict[str, Any],
         limits: Limits,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ranks = ranks
         self._launched = launched
-        self._own_host = own_host
+        self._own_hosts = own_hosts
         self._job = job
         self._limits = limits
         self._clock = clock
@@ -172,7 +174,7 @@ class CaseRun:
         for rank, part in self._parts.items():
             if not part.ended:
                 self.broken = part.silent = True
-                if part.host == self._own_host:
+                if part.host in self._own_hosts:
                     part.state = self._launched.state_of(self._ranks[rank].pid)
 
     # Hearing them.
@@ -193,7 +195,7 @@ class CaseRun:
         kind = message["type"]
         if kind == "rank_forked":
             part.child = int(message["pid"])
-            if part.host == self._own_host:
+            if part.host in self._own_hosts:
                 self._launched.watch(part.child)
         elif kind == "rank_rendezvous":
             part.phase = "rendezvous"

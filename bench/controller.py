@@ -17,8 +17,9 @@ from typing import Any
 from bench.case import Case
 from bench.deadlines import Limits
 from bench.group import Group
-from bench.launch import Launched, LaunchError, start_ranks
+from bench.launch import LaunchError
 from bench.precision import relative_half_width
+from bench.rank_sources import LocalRanks, RankSource, Wanted
 from bench.ranks import from_outline, match_collectives
 from bench.result import Failure, LaunchResult, gather
 from bench.settings import Settings
@@ -32,9 +33,19 @@ class Controller:
     """Runs cases, each on ranks of its interpreter, launcher and launch."""
 
     def __init__(
-        self, settings: Settings, pythons: dict[str, str], threads: int, folder: Path
+        self,
+        settings: Settings,
+        pythons: dict[str, str],
+        threads: int,
+        folder: Path,
+        source: RankSource | None = None,
+        one_machine: bool = False,
     ) -> None:
+        """``source``: where ranks come from, torchrun here unless said otherwise;
+        ``one_machine``: hosts are so in name only, and have one clock."""
         self._settings = settings
+        self._source = source or LocalRanks()
+        self._one_machine = one_machine
         self._pythons = pythons
         self._threads = threads
         self._folder = folder
@@ -104,7 +115,7 @@ class Controller:
     def _stop(self, label: str) -> None:
         _, group = self._groups.pop(label)
         self.dropped += group.dropped
-        group.stop()
+        self._source.part(group)
 
     def _group_for(self, case: Case, launch: int, world_size: int) -> Group:
         label, key = case.torch, (case.launcher, launch)
@@ -118,20 +129,17 @@ class Controller:
         if len(failed) >= _MOST_FAILED_LAUNCHES:
             raise LaunchError(f"not tried again after {len(failed)} launches failed: {failed[-1]}")
 
-        def start(world_size: int, address: tuple[str, int], token: str) -> Launched:
-            return start_ranks(
-                self._pythons[label],
-                case.launcher,
-                world_size,
-                address,
-                token,
-                self._threads,
-                # Or another interpreter's words would pass for these ranks'.
-                self._folder / f"ranks-{label}.log",
-            )
-
+        wanted = Wanted(
+            self._pythons[label],
+            case.launcher,
+            world_size,
+            self._threads,
+            # Or another interpreter's words would pass for these ranks'.
+            self._folder / f"ranks-{label}.log",
+            self._settings.launch_timeout_s,
+        )
         try:
-            group = Group(start, world_size, self._settings.launch_timeout_s)
+            group = self._source.group(wanted)
         except LaunchError as error:
             failed.append(str(error))
             raise
@@ -183,7 +191,7 @@ class Controller:
         traces = [from_outline(outline) for outline in outlines if outline is not None]
         result.fields["across_ranks"] = None
         if len(traces) >= 2 and len(traces) == len(outlines):
-            same_clock = len({record["host"] for record in records}) == 1
+            same_clock = self._one_machine or len({record["host"] for record in records}) == 1
             across = match_collectives(traces, same_clock)
             result.fields["across_ranks"] = across.to_json()
             if launch == 0:  # one step is drawn of a case, and would say no more of the others

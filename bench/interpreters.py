@@ -62,13 +62,18 @@ def ask(pythons: Mapping[str, str], models: Sequence[str]) -> dict[str, dict[str
             about = probe(python, models)
         except LaunchError as error:
             raise MatrixError(f"{which}{error}") from None
-        if about["torch"] is None:
-            raise MatrixError(f"{which}{python}: {about['problem']}; install torch for it")
-        for name, model in about["models"].items():
-            if model["problem"]:
-                raise MatrixError(f"{which}{model['problem']} (model {name})")
+        check(about, which, python)
         found[label] = about
     return found
+
+
+def check(about: Mapping[str, Any], which: str, python: str) -> None:
+    """Raises MatrixError for an interpreter without torch and a model it cannot load."""
+    if about["torch"] is None:
+        raise MatrixError(f"{which}{python}: {about['problem']}; install torch for it")
+    for name, model in about["models"].items():
+        if model["problem"]:
+            raise MatrixError(f"{which}{model['problem']} (model {name})")
 
 
 def facts(found: Mapping[str, Mapping[str, Any]], cores: int) -> dict[str, Facts]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +17,8 @@ from typing import Any, Protocol
 import psutil
 
 from bench.lifeline import die_with_parent
-from bench.wire import PROBE_MARK, TOKEN_VARIABLE
+from bench.probing import PROBE_TIMEOUT_S, ProbeError, last_line, run_probe
+from bench.wire import TOKEN_VARIABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -61,10 +61,11 @@ class Launched(Protocol):
 
 
 @dataclass
-class LaunchedProcess:
-    """A launcher's process and the file that takes what it and its ranks print."""
+class LaunchedProcesses:
+    """The processes of a launcher (one of every host that is on this machine) and the file that
+    takes what they and their ranks print."""
 
-    process: subprocess.Popen[bytes]
+    processes: Sequence[subprocess.Popen[bytes]]
     log: Path
     #: In the environment of every process of this launch, whoever its parent is by now.
     mark: str = ""
@@ -72,11 +73,13 @@ class LaunchedProcess:
     _watched: dict[int, psutil.Process] = field(default_factory=dict)
 
     def problem(self) -> str | None:
-        code = self.process.poll()
-        if code is None:
-            return None
-        how = f"with exit status {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
-        return f"the launcher ended {how}: {last_line(self.output_tail())}"
+        for process in self.processes:
+            code = process.poll()
+            if code is not None:
+                how = f"with exit status {code}"
+                how = how if code >= 0 else f"by {signal.Signals(-code).name}"
+                return f"the launcher ended {how}: {last_line(self.output_tail())}"
+        return None
 
     def output_tail(self, most_bytes: int = 20_000) -> str:
         try:
@@ -97,12 +100,13 @@ class LaunchedProcess:
             return None
 
     def stop(self) -> None:
-        ours = set(_with_descendants(self.process.pid))
+        ours = {each for launcher in self.processes for each in _with_descendants(launcher.pid)}
         for watched in self._watched.values():
             if watched.is_running():  # and not another process that got the same pid
                 ours |= set(_with_descendants(watched.pid))
-        if self.process.poll() is None:
-            self.process.terminate()
+        for launcher in self.processes:  # all at once: each may wait for the others to end
+            if launcher.poll() is None:
+                launcher.terminate()
         # torchrun's workers sit in sessions of their own: killing its group would miss them.
         _, alive = psutil.wait_procs(ours, timeout=_GRACE_S)
         # What was orphaned on the way has no parent of ours any more, but still the mark.
@@ -110,33 +114,18 @@ class LaunchedProcess:
         for process in alive:
             _kill(process)
         psutil.wait_procs(alive, timeout=5)
-        self.process.wait()
+        for launcher in self.processes:
+            launcher.wait()
 
 
-def probe(python: str, models: Iterable[str] = (), timeout_s: float = 180.0) -> dict[str, Any]:
+def probe(
+    python: str, models: Iterable[str] = (), timeout_s: float = PROBE_TIMEOUT_S
+) -> dict[str, Any]:
     """What an interpreter has (see bench/worker/probe.py). Raises LaunchError in one line."""
-    command = [python, "-m", "bench.worker.probe", *models]
     try:
-        done = subprocess.run(
-            command,
-            env=clean_environment(os.environ, None),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-        )
-    except OSError as error:
-        raise LaunchError(f"cannot start {python}: {error.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise LaunchError(f"{python} did not say within {timeout_s:g} s what it has") from None
-    for line in done.stdout.splitlines():
-        if line.startswith(PROBE_MARK):
-            return dict(json.loads(line[len(PROBE_MARK) :]))
-    raise LaunchError(
-        f"{python} could not say what it has (exit status {done.returncode}): "
-        f"{last_line(done.stderr)}"
-    )
+        return run_probe(python, models, clean_environment(os.environ, None), timeout_s)
+    except ProbeError as error:
+        raise LaunchError(str(error)) from None
 
 
 def start_ranks(
@@ -147,36 +136,65 @@ def start_ranks(
     token: str,
     threads: int,
     log: Path,
-) -> LaunchedProcess:
+) -> LaunchedProcesses:
     """Start ``world_size`` ranks that connect back to ``address``. Raises LaunchError."""
-    worker = ["-m", "bench.worker", "--controller", f"{address[0]}:{address[1]}"]
+    worker = worker_arguments(address)
     if launcher == "torchrun":
         command = [
             *(python, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node", str(world_size), "--max-restarts", "0"),
-            *("--monitor-interval", str(_MONITOR_INTERVAL_S)),
-            *("--log-dir", str(log.parent)),  # or every launch would leave a folder in /tmp
+            *torchrun_options(world_size, log),
             *worker,
         ]
     else:
         command = [python, *worker, "--spawn", str(world_size)]
+    return start_together([command], token, threads, log)
+
+
+def worker_arguments(address: tuple[str, int]) -> list[str]:
+    """What makes an interpreter a rank that connects to ``address``."""
+    host, port = address
+    return [
+        "-m",
+        "bench.worker",
+        "--controller",
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+    ]
+
+
+def torchrun_options(ranks: int, log: Path) -> list[str]:
+    """For ``ranks`` ranks on this host."""
+    return [
+        *("--nproc-per-node", str(ranks), "--max-restarts", "0"),
+        *("--monitor-interval", str(_MONITOR_INTERVAL_S)),
+        *("--log-dir", str(log.parent)),  # or every launch would leave a folder in /tmp
+    ]
+
+
+def start_together(
+    commands: Sequence[Sequence[str]], token: str, threads: int, log: Path
+) -> LaunchedProcesses:
+    """Start these launchers of one launch. Raises LaunchError, with none of them running."""
     mark = secrets.token_hex(8)
     environment = clean_environment(os.environ, threads)
     environment |= {TOKEN_VARIABLE: token, MARK_VARIABLE: mark}
+    started: list[subprocess.Popen[bytes]] = []
     with open(log, "ab") as output:
-        try:
-            process = subprocess.Popen(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # a Ctrl-C is ours to pass on
-                preexec_fn=die_with_parent if sys.platform.startswith("linux") else None,
-            )
-        except OSError as error:
-            raise LaunchError(f"cannot start {python}: {error.strerror}") from None
-    return LaunchedProcess(process, log, mark)
+        for command in commands:
+            try:
+                process = subprocess.Popen(
+                    command,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # a Ctrl-C is ours to pass on
+                    preexec_fn=die_with_parent if sys.platform.startswith("linux") else None,
+                )
+            except OSError as error:
+                LaunchedProcesses(started, log, mark).stop()
+                raise LaunchError(f"cannot start {command[0]}: {error.strerror}") from None
+            started.append(process)
+    return LaunchedProcesses(started, log, mark)
 
 
 def clean_environment(environment: Mapping[str, str], threads: int | None) -> dict[str, str]:
@@ -193,12 +211,6 @@ def clean_environment(environment: Mapping[str, str], threads: int | None) -> di
     if threads is not None:
         clean.setdefault("OMP_NUM_THREADS", str(threads))
     return clean
-
-
-def last_line(text: str) -> str:
-    """The last line that says something: where a traceback names its error."""
-    lines = [line.strip() for line in text.splitlines() if line.strip(" =-\t")]
-    return lines[-1] if lines else "it printed nothing"
 
 
 def _marked(mark: str) -> list[psutil.Process]:

@@ -13,6 +13,8 @@ from typing import Any
 
 import psutil
 
+from bench.cores import usable_of
+
 #: Variables of the user's that reach the ranks and may change what is measured: kept, recorded.
 KEPT_ENVIRONMENT = re.compile(
     r"^(NCCL_|GLOO_|OMP_|MKL_|KMP_|GOMP_|TORCH_|PYTORCH_|CUDA_VISIBLE_DEVICES$|HIP_VISIBLE_DEVICES$"
@@ -26,14 +28,7 @@ _CALIBRATIONS = 5
 
 def usable_cores() -> int:
     """Physical cores this process may use: by count, by affinity and by the container's quota."""
-    physical = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
-    limits = [physical]
-    if hasattr(os, "sched_getaffinity"):
-        limits.append(len(os.sched_getaffinity(0)))
-    quota = _cgroup_cores()
-    if quota is not None:
-        limits.append(max(1, int(quota)))
-    return max(1, min(limits))
+    return usable_of(psutil.cpu_count(logical=False) or psutil.cpu_count() or 1)
 
 
 def describe() -> dict[str, Any]:
@@ -118,17 +113,6 @@ def warnings(
     if launches == 1:
         found.append("one launch: restart noise is not in the intervals")
     return found
-
-
-def _cgroup_cores() -> float | None:
-    text = _read("/sys/fs/cgroup/cpu.max")
-    if text is None:
-        return None
-    quota, _, period = text.partition(" ")
-    try:
-        return int(quota) / int(period)
-    except ValueError:  # "max": no limit
-        return None
 
 
 def _cpu_name() -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from bench.case import DDP_FIELDS, DEFAULT, FIELD_NAMES, GROUP_FIELDS, Case, parse_value
 from bench.nearest import did_you_mean
+from bench.placement import hosts_of
 from models.names import check_name
 
 if sys.version_info >= (3, 11):
@@ -38,6 +39,7 @@ _ORDER = (
     "strategy",
     "world_size",
     "init_method",
+    "placement",
     *DDP_FIELDS,
     "threads",
     "seed",
@@ -52,7 +54,10 @@ class MatrixError(ValueError):
 
 @dataclass(frozen=True)
 class Facts:
-    """What an interpreter has (see bench/interpreters.py), and the cores."""
+    """What an interpreter has (see bench/interpreters.py), and the hosts (bench/topology.py).
+
+    ``cores`` and ``gpus`` are those of one host.
+    """
 
     cores: int
     gpus: int = 0
@@ -60,11 +65,20 @@ class Facts:
     torchvision: bool = True
     #: What a user's own model asks of DDP, by the model's name.
     ddp_kw: Mapping[str, Mapping[str, Any]] | None = None
+    #: Hosts with so many cores and GPUs each.
+    nodes: int = 1
+    #: Ranks on every host; empty where there is one, and as many as are asked for.
+    ranks_of_hosts: tuple[int, ...] = ()
+    #: Ranks, where nobody starts more of them.
+    connected: int | None = None
+    #: The option by which ranks come to be, where it is not a torchrun here.
+    started_by: str = ""
 
     @property
     def world_sizes(self) -> list[int]:
-        """1, 2, 4 ... up to the GPUs, or up to the cores, which are always in it."""
-        most = self.gpus or self.cores
+        """1, 2, 4 ... up to the ranks there are, or else up to the GPUs, or up to the cores. That
+        number is always in it."""
+        most = self.connected or (self.gpus or self.cores) * self.nodes
         sizes = [1]
         while sizes[-1] * 2 <= most:
             sizes.append(sizes[-1] * 2)
@@ -154,8 +168,10 @@ def cases(groups: Mapping[str, Sequence[Axes]], axes: Axes, facts: Facts) -> dic
 
 def why_not(case: Case, facts: Facts) -> str | None:
     """Why the case cannot run on what this machine and interpreter have; None where it can."""
-    if case.backend == "nccl" and case.processes > facts.gpus:
-        return _needs(case.processes, facts.gpus)
+    if facts.connected is not None and case.processes > facts.connected:
+        return f"needs {case.processes} ranks, {facts.connected} are connected"
+    if case.backend == "nccl" and case.processes > facts.gpus * facts.nodes:
+        return _needs(case.processes, facts.gpus * facts.nodes)
     if case.backend == "nccl" and case.device == "cpu":
         return "nccl moves tensors of GPUs only; device=cpu needs gloo"
     if case.device == "cuda" and facts.gpus == 0:
@@ -174,13 +190,22 @@ def why_not(case: Case, facts: Facts) -> str | None:
             return _needs(case.world_size, facts.gpus)
     if not facts.torchvision and _needs_torchvision(case.model):
         return "needs torchvision, which this interpreter cannot import"
+    return _why_not_there(case, facts)
+
+
+def _why_not_there(case: Case, facts: Facts) -> str | None:
+    """Why the case cannot run on these hosts, or need not."""
+    if facts.started_by and case.launcher != DEFAULT.launcher:
+        return f"launcher={case.launcher} starts ranks itself; {facts.started_by} has its own"
+    placed = hosts_of(facts.ranks_of_hosts, case.placement, case.processes)
+    if case.init_method == "file" and len(set(placed)) > 1:
+        return "init_method=file needs a folder that all hosts share"
+    if case.placement == "spread":
+        if len(facts.ranks_of_hosts) < 2:
+            return "on one host spread is the same as packed"
+        if placed == hosts_of(facts.ranks_of_hosts, "packed", case.processes):
+            return "with these hosts spread is the same as packed"
     return None
-
-
-def threads_per_rank(runnable: Iterable[Case], cores: int) -> int:
-    """The equal share of the cores: the same at every world size, so that one rank has no more
-    hardware than one of many. At least 1."""
-    return max(1, cores // max((case.processes for case in runnable), default=1))
 
 
 def _product(axes: Axes, facts: Facts) -> Iterable[Case]:
@@ -213,6 +238,8 @@ def _case(fields: dict[str, Any], facts: Facts) -> Iterable[Case]:
         fields.pop(name, None)
     if strategy == "single":
         fields["world_size"] = 1
+    if fields["world_size"] == 1:
+        fields.pop("placement", None)  # one rank has no neighbour
     if strategy == "ddp" and facts.ddp_kw:
         asked = facts.ddp_kw.get(str(fields.get("model", DEFAULT.model)), {})
         for name in DDP_FIELDS:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from bench.launcher import NAMES
 from bench.settings import ALL_PASSES, Settings
+from bench.wire import TOKEN_VARIABLE
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -97,7 +101,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="go on with the journal of a run into the same --benchmark-json: measure only what "
         "it has no good result for",
     )
-    add("--master-addr", default=defaults.master_addr, metavar="HOST", help="where rank 0 listens")
+    add(
+        "--master-addr",
+        default=defaults.master_addr,
+        metavar="HOST",
+        help="where rank 0 listens (default: 127.0.0.1, and where a case is on several hosts the "
+        "address at which the controller sees rank 0's)",
+    )
     add(
         "--master-port",
         type=int,
@@ -105,6 +115,7 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="PORT",
         help="and on which port (default: one the system gives, new for every case)",
     )
+    _add_hosts(add, defaults)
     add(
         "--save-traces",
         action="store_true",
@@ -113,3 +124,49 @@ def add_options(parser: pytest.Parser) -> None:
     )
     add("--data-root", default=None, metavar="FOLDER", help="where CIFAR10 is (data=loader)")
     add("--download", action="store_true", help="fetch CIFAR10 into --data-root")
+
+
+def _add_hosts(add: Callable[..., None], defaults: Settings) -> None:
+    """Where ranks come from when it is not a torchrun on this host."""
+    add(
+        "--launcher",
+        default=None,
+        metavar="COMMAND",
+        help="a command that starts the ranks in place of torchrun, such as "
+        "'srun -N {nodes} -n {world_size} {python} {worker}'; filled in are "
+        + ", ".join(f"{{{name}}}" for name in NAMES),
+    )
+    add(
+        "--nodes",
+        type=int,
+        default=defaults.nodes,
+        metavar="N",
+        help="hosts that --launcher starts them on, equally many on each",
+    )
+    add(
+        "--ranks",
+        choices=("launched", "external"),
+        default=defaults.ranks,
+        help="external: wait for ranks that somebody else starts with "
+        "torchrun ... -m bench.worker --controller HOST:PORT",
+    )
+    add(
+        "--bind",
+        default=None,
+        metavar="HOST:PORT",
+        help="where the controller listens for ranks of other hosts (default: 127.0.0.1, any port)",
+    )
+    add(
+        "--token-file",
+        default=None,
+        metavar="FILE",
+        help="holds the token by which ranks and controller know each other; made if it is not "
+        f"there (otherwise {TOKEN_VARIABLE} of the environment)",
+    )
+    add(
+        "--emulate",
+        default=None,
+        metavar="hosts=N,rate=RATE",
+        help="run on N hosts made of network namespaces, with links of this rate "
+        "(hosts=2,rate=1gbit); needs root and iproute2",
+    )

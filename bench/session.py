@@ -12,16 +12,22 @@ from typing import Any
 
 import psutil
 
-from bench import interpreters, journal, machine, matrix, regression
+from bench import interpreters, journal, machine, matrix, origins, regression
 from bench.case import Case
 from bench.controller import Controller
+from bench.external import ExternalRanks
+from bench.hosts import Hosts
 from bench.journal import Journal, Recorded
+from bench.launch import LaunchError
 from bench.matrix import Facts
+from bench.namespaces import HostsError
+from bench.rank_sources import RankSource
 from bench.record import confirmed
 from bench.result import SCHEMA, VERSION, Failure, LaunchResult
 from bench.settings import Settings
 from bench.sweep import Report, Showing, Sweep, unseen, whole_blocks_only
 from bench.terminal import Layout, throughput
+from bench.topology import Topology
 from models.names import is_file, is_module
 
 #: Begins the name of a sweep's own folder; the number of its process follows.
@@ -36,6 +42,7 @@ class Session:
     command: str
     interpreters: dict[str, dict[str, Any]]
     facts: dict[str, Facts]
+    topology: Topology
     cells: dict[str, list[Case]]
     cores: int
     gpus: int
@@ -52,13 +59,38 @@ class Session:
     controller: Controller | None = None
     layout: Layout = field(default_factory=lambda: Layout(0))
     _folder: tempfile.TemporaryDirectory[str] | None = None
+    _external: ExternalRanks | None = None
+    _emulated: Hosts | None = None
+    _source: RankSource | None = None
 
     @classmethod
-    def prepare(cls, settings: Settings, command: str) -> Session:
+    def prepare(
+        cls, settings: Settings, command: str, say: Callable[[str], None] = print
+    ) -> Session:
         """Ask the interpreters what they have and lay out the cells.
 
         Raises ValueError, in one line, for options that are refused.
         """
+        if settings.ranks != "external":
+            return cls._prepare(settings, command, None, say)
+        try:
+            external = ExternalRanks(settings.bind, origins.token(settings))
+            try:
+                return cls._prepare(settings, command, external, say)
+            except BaseException:
+                external.close()
+                raise
+        except LaunchError as error:
+            raise ValueError(str(error)) from None
+
+    @classmethod
+    def _prepare(
+        cls,
+        settings: Settings,
+        command: str,
+        external: ExternalRanks | None,
+        say: Callable[[str], None],
+    ) -> Session:
         groups = matrix.read_matrix(settings.matrix)
         axes = matrix.parse_axes(settings.axes)
         named = [*axes.get("model", [])] or [
@@ -68,9 +100,19 @@ class Session:
             for model in table.get("model", [])
         ]
         own = sorted({model for model in named if is_file(str(model)) or is_module(str(model))})
-        found = interpreters.ask(settings.pythons, own)
-        cores = machine.usable_cores()
-        of_label = interpreters.facts(found, cores)
+        if external is not None:
+            say(f"waiting for ranks: {external.command}")
+            hosts = external.gather(own, settings.launch_timeout_s)
+            found = {"": hosts[0]["about"]}
+            interpreters.check(found[""], f"{hosts[0]['host']}: ", found[""]["executable"])
+            topology = Topology.of_ranks(hosts)
+        else:
+            found = interpreters.ask(settings.pythons, own)
+            topology = Topology.of_settings(settings, machine.usable_cores())
+        of_label = {
+            label: topology.known_to(facts)
+            for label, facts in interpreters.facts(found, topology.cores[0]).items()
+        }
         cells = interpreters.lay_out(groups, axes, of_label)
         runnable = [
             case
@@ -78,17 +120,19 @@ class Session:
             for case in group
             if not matrix.why_not(case, of_label[case.torch])
         ]
+        topology = topology.settled(runnable)
         # GPUs and driver are the machine's; a build that cannot use them does not see them.
         most = max(found.values(), key=lambda about: len(about["gpus"]))
         return cls(
             settings=settings,
             command=command,
             interpreters=found,
-            facts=of_label,
+            facts={label: topology.known_to(facts) for label, facts in of_label.items()},
+            topology=topology,
             cells=cells,
-            cores=cores,
+            cores=topology.all_cores,
             gpus=len(most["gpus"]),
-            threads_per_rank=matrix.threads_per_rank(runnable, cores),
+            threads_per_rank=topology.threads_per_rank(runnable),
             machine=machine.describe() | {"gpus": most["gpus"], "driver": most["driver"]},
             before=machine.state(),
             definitions={
@@ -96,7 +140,17 @@ class Session:
                 for about in found.values()
                 for name, model in about["models"].items()
             },
+            _external=external,
         )
+
+    def set_up(self) -> None:
+        """Make the hosts that are emulated. Raises ValueError, in one line."""
+        if self.settings.emulate is not None:
+            wanted = self.settings.emulate
+            try:
+                self._emulated = Hosts.up(wanted.hosts, wanted.rate_bits_per_s)
+            except HostsError as error:
+                raise ValueError(f"--emulate: {error}") from None
 
     def why_not(self, case: Case) -> str | None:
         return matrix.why_not(case, self.facts[case.torch])
@@ -150,11 +204,17 @@ class Session:
                 f"{sum(map(len, found.values()))} launches of {len(found)} cells were taken from "
                 f"{self.settings.journal_path}"
             )
+        folder = Path(self._folder.name)
+        self._source = self._external or origins.source(
+            self.settings, self.topology.ranks_of_hosts, self._emulated, folder
+        )
         controller = Controller(
             self.settings,
             dict(self.settings.pythons),
             self.threads_per_rank,
-            Path(self._folder.name),
+            folder,
+            self._source,
+            self.topology.one_machine,
         )
         self.controller = controller
         self.sweep = Sweep(
@@ -224,8 +284,15 @@ class Session:
         return False
 
     def close(self) -> None:
-        if self.sweep is not None:
-            self.sweep.controller.stop()
+        try:
+            if self.sweep is not None:
+                self.sweep.controller.stop()
+            for source in (self._source, self._external):
+                if source is not None:
+                    source.close()
+        finally:
+            if self._emulated is not None:
+                self._emulated.down()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None

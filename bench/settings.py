@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import interpreters
+from bench import interpreters, launcher
+from bench.hosts import Emulation
+from bench.hosts import parse as parse_emulation
+from bench.wire import address_of
 
 ALL_PASSES = ("timed", "check", "profiled", "no_communication", "checkpoint")
 
@@ -34,8 +37,19 @@ class Settings:
     isolation: str = "fork"
     case_timeout_s: float | None = None
     launch_timeout_s: float = 180.0
-    master_addr: str = "127.0.0.1"
+    #: Where rank 0 listens; None is 127.0.0.1, or its own address where a case is on several hosts.
+    master_addr: str | None = None
     master_port: int = 0
+    #: A command that starts the ranks, as a template (bench/launcher.py); None is torchrun here.
+    launcher: str | None = None
+    #: Hosts that it starts them on.
+    nodes: int = 1
+    #: Who starts the ranks: us (launched), or somebody else (external).
+    ranks: str = "launched"
+    #: Where the controller listens for ranks of other hosts; port 0 is any free one.
+    bind: tuple[str, int] = ("127.0.0.1", 0)
+    token_file: str | None = None
+    emulate: Emulation | None = None
     resume: bool = False
     save_traces: bool = False
     data_root: str | None = None
@@ -72,6 +86,12 @@ class Settings:
             launch_timeout_s=option("--launch-timeout"),
             master_addr=option("--master-addr"),
             master_port=option("--master-port"),
+            launcher=option("--launcher"),
+            nodes=option("--nodes"),
+            ranks=option("--ranks"),
+            bind=_bind(option("--bind")),
+            token_file=option("--token-file"),
+            emulate=_emulation(option("--emulate")),
             resume=option("--resume"),
             save_traces=option("--save-traces"),
             data_root=option("--data-root"),
@@ -79,7 +99,7 @@ class Settings:
             pythons=interpreters.parse(option("--torch")) or {"": python},
             json_path=Path(json_file) if json_file else None,
         )
-        for name in ("launches", "children", "min_steps", "warm_up_steps"):
+        for name in ("launches", "children", "min_steps", "warm_up_steps", "nodes"):
             value = getattr(settings, name)
             if value is not None and value < 1:
                 raise ValueError(f"--{name.replace('_', '-')} must be at least 1")
@@ -97,6 +117,7 @@ class Settings:
             )
         if not 0 <= settings.master_port < 65536:
             raise ValueError("--master-port must lie between 0 (any free port) and 65535")
+        _check_hosts(settings, bool(option("--torch")), option("--bind"))
         if settings.save_traces and settings.json_path is None:
             raise ValueError(
                 "--save-traces needs --benchmark-json: traces are put beside that file"
@@ -155,3 +176,41 @@ class Settings:
         if not self.save_traces or self.json_path is None:
             return None
         return self.json_path.with_suffix(".traces").absolute()
+
+
+def _bind(text: str | None) -> tuple[str, int]:
+    try:
+        return address_of(text) if text is not None else Settings.bind
+    except ValueError as error:
+        raise ValueError(f"--bind: {error}") from None
+
+
+def _emulation(text: str | None) -> Emulation | None:
+    try:
+        return parse_emulation(text) if text is not None else None
+    except ValueError as error:
+        raise ValueError(f"--emulate: {error}") from None
+
+
+def _check_hosts(settings: Settings, torch: bool, bind: str | None) -> None:
+    """Whether what was said of hosts fits together. Raises ValueError."""
+    external = settings.ranks == "external"
+    given = {
+        "--launcher": settings.launcher is not None,
+        "--ranks external": external,
+        "--emulate": settings.emulate is not None,
+    }
+    chosen = [name for name, is_given in given.items() if is_given]
+    if len(chosen) > 1:
+        raise ValueError(f"{' and '.join(chosen)}: ranks have one origin; choose one of them")
+    if settings.launcher is not None:
+        launcher.check(settings.launcher)
+    elif settings.nodes > 1:
+        raise ValueError("--nodes says how many hosts a --launcher starts ranks on: give one")
+    if external and torch:
+        raise ValueError("--ranks external measures the torch of the ranks: leave out --torch")
+    if external and (bind is None or settings.bind[1] == 0):
+        raise ValueError(
+            "--ranks external needs --bind HOST:PORT, an address of this host at which the ranks "
+            "find the controller (--bind 0.0.0.0:29400 is any address)"
+        )

@@ -6,7 +6,10 @@ they differ, are too many or do not come in time. After that both sides send one
 line; ``type`` names the sender and what it says:
 
 ====================  =========================================================================
-rank_ready            a rank waits for work: rank, local_rank, world_size, host, pid
+rank_ready            a rank waits for work: rank, local_rank, world_size, host, pid, address (its
+                      own end of this connection)
+controller_probe      say what your interpreter has: ``models``
+rank_probed           that, as bench/worker/probe.py tells it: ``about``, or ``problem``
 controller_run        run a case: ``job``
 rank_forked           the case's child has started: pid
 rank_rendezvous       rank 0's child listens: host and port (or nothing, for a file store)
@@ -18,6 +21,7 @@ rank_child_ended      the child is gone: exit code or signal, step, output; alwa
                       on a case
 controller_ask        say what the child is at
 controller_abort      kill the child
+controller_restart    become a new process, under the same launcher, and connect again
 controller_stop       no more work: end
 ====================  =========================================================================
 
@@ -31,6 +35,7 @@ import hmac
 import json
 import select
 import socket
+import struct
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -43,6 +48,17 @@ LARGEST_LINE = 64 * 1024 * 1024
 PATIENCE_S = 5.0
 MOST_STRANGERS = 64
 _CHUNK = 1 << 16
+#: A host that has vanished closes nothing: the other side notices by what it does not answer.
+#: (option of TCP, its value; seconds, a number, or milliseconds)
+_NOTICE = (
+    ("TCP_KEEPIDLE", 10),
+    ("TCP_KEEPALIVE", 10),  # its name on a Mac
+    ("TCP_KEEPINTVL", 5),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 25_000),
+)
+#: What the controller says is short. A rank that does not take it for so long is not there.
+SEND_TIMEOUT_S = 5
 
 Message = dict[str, Any]
 
@@ -57,9 +73,16 @@ class Connection:
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._buffer = bytearray()
+        #: Whether the peer has ever said anything.
+        self.heard = False
 
     def fileno(self) -> int:
         return self._socket.fileno()
+
+    @property
+    def own_address(self) -> str:
+        """That of this end: under which the peer's host can reach this one."""
+        return str(self._socket.getsockname()[0])
 
     def send(self, message: Message) -> None:
         """Raises WireError when the peer is gone. Only finite numbers are sent."""
@@ -87,6 +110,7 @@ class Connection:
             raise WireError(f"connection lost: {error}") from None
         if not data:
             raise WireError("connection closed")
+        self.heard = True
         self._buffer += data
         if len(self._buffer) > limit and b"\n" not in self._buffer:
             raise WireError(f"a line of more than {limit} bytes")
@@ -110,14 +134,32 @@ class Connection:
         self._socket.close()
 
 
+def address_of(text: str) -> tuple[str, int]:
+    """HOST:PORT as typed; an IPv6 host stands in brackets. Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ValueError(f"{text!r} is no HOST:PORT")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
 def connect(host: str, port: int, token: str, timeout_s: float = 30.0) -> Connection:
     """The rank's side. Raises OSError when the controller cannot be reached."""
     sock = socket.create_connection((host, port), timeout=timeout_s)
     sock.settimeout(None)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    _notice_an_end(sock)
     connection = Connection(sock)
     connection.send_line(_hello(token))
     return connection
+
+
+def _notice_an_end(sock: socket.socket) -> None:
+    """Of a peer whose host has vanished, within about 25 s where the platform can."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _NOTICE:
+        option = getattr(socket, name, None)
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _hello(token: str) -> bytes:
@@ -149,11 +191,15 @@ class Listener:
         host: str = "127.0.0.1",
         clock: Callable[[], float] = time.monotonic,
         patience_s: float = PATIENCE_S,
+        port: int = 0,
     ) -> None:
+        """Port 0 is any free one. Raises OSError where it cannot listen there."""
+        self.token = token
         self._hello = _hello(token)
         self._clock = clock
         self._patience_s = patience_s
-        self._socket = socket.create_server((host, 0))
+        family = socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)[0][0]
+        self._socket = socket.create_server((host, port), family=family)
         self._socket.setblocking(False)
         self._strangers: list[Stranger] = []
         #: Why connections were dropped, and how many for each reason.
@@ -195,6 +241,8 @@ class Listener:
         elif hmac.compare_digest(source.said, self._hello):
             self._strangers.remove(source)
             source.socket.setblocking(True)
+            _notice_an_end(source.socket)
+            _limit_sending(source.socket)
             return Connection(source.socket)
         else:
             self._drop(source, "wrong token")
@@ -221,6 +269,12 @@ class Listener:
             stranger.socket.close()
         self._strangers.clear()
         self._socket.close()
+
+
+def _limit_sending(sock: socket.socket) -> None:
+    """What the system's buffer no longer takes must not hold up the controller for ever."""
+    limit = struct.pack("ll", SEND_TIMEOUT_S, 0)  # a timeval, as wide as the platform's long
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def _refuse_constant(name: str) -> NoReturn:

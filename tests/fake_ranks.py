@@ -56,6 +56,7 @@ class FakeRanks:
                 "world_size": self.world_size_said or world_size,
                 "host": self.host,
                 "pid": 100 + rank,
+                "address": "127.0.0.1",
             }
         )
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import controller
+from bench import rank_sources
 from bench.case import Case
 from bench.controller import Controller
 from bench.launch import LaunchError
@@ -62,7 +62,7 @@ def measured(rank: int, connection: Connection, job: Message) -> None:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     made = Launches(measured)
-    monkeypatch.setattr(controller, "start_ranks", made)
+    monkeypatch.setattr(rank_sources, "start_ranks", made)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_the_rule_is_torchs(cap: float | None) -> None:
 def test_the_rule_is_that_of_a_real_ddp(cap: float | None) -> None:
     """From the last layer to the first, 0.25 to 4 MiB each."""
     widths = [1024, 1024, 512, 512, 256, 1024, 64]
-    module = nn.Sequential(*(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False)))
+    module = nn.Sequential(*(nn.Linear(a, b) for a, b in itertools.pairwise(widths)))
     wrapped = wrap(module, Case(bucket_cap_mb=cap), CpuDevice(), {})
     assert wrapped.ddp is not None
     for _ in range(3):

@@ -10,13 +10,13 @@ import pytest
 
 from bench.launch import (
     MARK_VARIABLE,
-    LaunchedProcess,
+    LaunchedProcesses,
     LaunchError,
     clean_environment,
-    last_line,
     probe,
     start_ranks,
 )
+from bench.probing import last_line
 from bench.wire import PROBE_MARK
 
 
@@ -107,7 +107,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_stop_ends_a_tree_whatever_it_does(tmp_path: Path) -> None:
     """A launcher, its worker in a session of its own and that one's child, all deaf to SIGTERM."""
     process, tree = grow(tmp_path, "launcher", "worker", "child")
-    launched = LaunchedProcess(process, tmp_path / "log")
+    launched = LaunchedProcesses((process,), tmp_path / "log")
     assert launched.problem() is None
     launched.stop()
     assert process.poll() is not None
@@ -118,7 +118,7 @@ def test_stop_ends_a_tree_whatever_it_does(tmp_path: Path) -> None:
 def test_stop_ends_ranks_whose_launcher_is_gone(tmp_path: Path) -> None:
     """Nothing ties them to the launcher any more but what they said when they connected."""
     process, tree = grow(tmp_path, "leaves", "worker", "child")
-    launched = LaunchedProcess(process, tmp_path / "log")
+    launched = LaunchedProcesses((process,), tmp_path / "log")
     launched.watch(tree["worker"].pid)
     launched.stop()
     assert all(map(is_gone, tree.values())), tree
@@ -133,7 +133,7 @@ def test_stop_ends_orphans_that_nobody_told_of(
     process, tree = grow(tmp_path, "leaves", "orphan")
     monkeypatch.setenv(MARK_VARIABLE, "another launch")
     _, other = grow(tmp_path, "leaves2", "stranger")
-    LaunchedProcess(process, tmp_path / "log", "this launch").stop()
+    LaunchedProcesses((process,), tmp_path / "log", "this launch").stop()
     assert is_gone(tree["orphan"])
     assert not is_gone(other["stranger"])
     other["stranger"].kill()
@@ -143,7 +143,7 @@ def test_a_pid_that_another_process_has_got_by_now_is_left_alone(tmp_path: Path)
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    launched = LaunchedProcess(process, tmp_path / "log")
+    launched = LaunchedProcesses((process,), tmp_path / "log")
     launched.watch(bystander.pid)
     assert launched.state_of(bystander.pid) in ("sleeping", "running", "disk-sleep")
     # As if the process that was watched had begun at another time.
@@ -172,7 +172,7 @@ def test_stop_asks_before_it_kills_and_leaves_others_alone(tmp_path: Path) -> No
     process = subprocess.Popen([sys.executable, "-c", KIND, str(tmp_path)])
     try:
         wait_for(tmp_path / "ready")
-        launched = LaunchedProcess(process, tmp_path / "log")
+        launched = LaunchedProcesses((process,), tmp_path / "log")
         launched.stop()
         launched.stop()  # once more does no harm
         assert process.poll() is not None
@@ -205,7 +205,7 @@ def test_what_is_started(
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     address = ("127.0.0.1", 4242)
     launched = start_ranks(str(fake), launcher, 2, address, "secret", 3, tmp_path / "log")
-    assert launched.process.wait(30) == 0
+    assert launched.processes[0].wait(30) == 0
     command, *environment = launched.output_tail().splitlines()
     assert words in command
     assert "-m bench.worker --controller 127.0.0.1:4242" in command
@@ -227,7 +227,7 @@ def test_a_launcher_that_ended_says_why(tmp_path: Path) -> None:
     log.write_text("Traceback\nValueError: no such thing\n-----\n")
     process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     process.wait()
-    launched = LaunchedProcess(process, log)
+    launched = LaunchedProcesses((process,), log)
     assert launched.problem() == (
         "the launcher ended with exit status 3: ValueError: no such thing"
     )
@@ -237,7 +237,7 @@ def test_a_launcher_that_ended_says_why(tmp_path: Path) -> None:
 def test_of_a_long_log_the_end_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = subprocess.Popen([sys.executable, "-c", ""])
-    launched = LaunchedProcess(process, log)
+    launched = LaunchedProcesses((process,), log)
     assert launched.output_tail() == ""  # nothing was written yet
     log.write_bytes(b"x" * 100_000 + b"\xff the end")
     assert launched.output_tail(most_bytes=9) == "\ufffd the end"

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from bench import machine
+from bench import cores, machine
 
 
 def test_a_state_is_plain_json_and_says_what_it_cannot_read(
@@ -29,9 +30,13 @@ def test_the_calibration_is_the_fastest_of_several() -> None:
     assert machine.state(lambda: next(ticks))["calibration_s"] == 2.0
 
 
-def test_of_several_limits_of_cores_the_smallest_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_several_limits_of_cores_the_smallest_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(machine.psutil, "cpu_count", lambda logical=True: 16 if logical else 8)
-    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
-    for quota, cores in (("max 100000", 6), ("400000 100000", 4), ("50000 100000", 1), (None, 6)):
-        monkeypatch.setattr(machine, "_read", lambda path, quota=quota: quota)
-        assert machine.usable_cores() == cores
+    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
+    monkeypatch.setattr(cores, "_QUOTA", str(tmp_path / "cpu.max"))
+    assert machine.usable_cores() == 6  # nothing is said of a quota
+    for quota, usable in (("max 100000", 6), ("400000 100000", 4), ("50000 100000", 1)):
+        (tmp_path / "cpu.max").write_text(quota)
+        assert machine.usable_cores() == usable

@@ -12,7 +12,6 @@ from bench.matrix import (
     cases,
     parse_axes,
     read_matrix,
-    threads_per_rank,
     why_not,
 )
 
@@ -236,11 +235,3 @@ def test_a_models_own_wishes_fill_in_the_case_unless_an_axis_says_otherwise(
     assert [case.gradient_as_bucket_view for case in both] == [False, True]
     # Another strategy has no such setting.
     assert expand(group, facts, "strategy=all_reduce")[0].gradient_as_bucket_view is False
-
-
-def test_threads_are_the_share_of_the_largest_job() -> None:
-    jobs = [Case(world_size=1), Case(world_size=4)]
-    assert threads_per_rank(jobs, 16) == 4
-    assert threads_per_rank(jobs, 2) == 1
-    assert threads_per_rank([Case(strategy="dp", device="cuda", world_size=8)], 16) == 16
-    assert threads_per_rank([], 16) == 16

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import platform
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
+from bench.cores import usable_of
 from bench.wire import PROBE_MARK
 from models.names import is_file
 
@@ -23,6 +25,8 @@ def probe() -> dict[str, Any]:
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "executable": sys.executable,
+        "cores": usable_cores(),
+        "boot_id": _boot_id(),
         "torch": None,
         "torchvision": None,
         "cuda": None,
@@ -91,6 +95,25 @@ def build(description: str) -> dict[str, str | None]:
         match = re.search(r"\bBLAS_INFO=(\w+)", description)
         found["blas"] = match.group(1) if match else None
     return found
+
+
+def usable_cores() -> int:
+    """As bench/machine.py counts them, on this host."""
+    try:
+        import psutil
+
+        physical = psutil.cpu_count(logical=False)
+    except ImportError:
+        physical = None
+    return usable_of(physical or os.cpu_count() or 1)
+
+
+def _boot_id() -> str | None:
+    """The same for all containers of one machine."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
 
 
 def own_models(names: list[str]) -> dict[str, dict[str, Any]]:
