@@ -23,7 +23,7 @@ from bench.record import ReplayTimer, case_warnings, extra_info, replay
 from bench.result import Failure, LaunchResult
 from bench.screen import Screen
 from bench.session import Session
-from bench.settings import Settings
+from bench.settings import Settings, emulation_text
 from bench.terminal import case_line, ending_line, launch_line
 
 BENCH = Path(__file__).parent / "bench"
@@ -38,6 +38,10 @@ WANTS_TABLES = (
     *("columns", "sort", "group-by", "name", "time-unit", "histogram", "verbose"),
     *("compare", "cprofile"),
 )
+
+
+#: Options of which the command that measures one cell again needs each that was given.
+WHERE_RANKS_ARE = ("launcher", "nodes", "ranks", "token_file")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -380,9 +384,13 @@ def _rerun(item: pytest.Item, config: pytest.Config) -> str:
     for label, python in settings.pythons.items():
         words += ["--torch", f"{label}={python}"] if label else []
     usual = Settings()
-    for name in ("master_addr", "master_port", "data_root"):
+    for name in ("master_addr", "master_port", "data_root", *WHERE_RANKS_ARE):
         if getattr(settings, name) != getattr(usual, name):
             words += [f"--{name.replace('_', '-')}", str(getattr(settings, name))]
+    if settings.bind != usual.bind:
+        words += ["--bind", "{}:{}".format(*settings.bind)]
+    if settings.emulate is not None:
+        words += ["--emulate", emulation_text(settings.emulate)]
     if settings.case_timeout_s is not None:
         words += ["--case-timeout", f"{settings.case_timeout_s:g}"]
     return shlex.join(words)

@@ -127,7 +127,7 @@ def time_out(parts: dict[int, Part], limit: str, hint: str = "") -> Failure:
     phase = guilty.phase if guilty else min((p.phase for p in unfinished), key=PHASES.index)
     return Failure(
         phase=phase,
-        message=f"{limit}: {_accounts(unfinished)}{hint}",
+        message=f"{limit}: {_accounts(unfinished, _on_several_hosts(parts))}{hint}",
         type="TimeOut",
         outcome="timed out",
         rank=guilty.rank if guilty else None,
@@ -140,11 +140,16 @@ def time_out(parts: dict[int, Part], limit: str, hint: str = "") -> Failure:
     )
 
 
-def _accounts(parts: list[Part]) -> str:
+def _on_several_hosts(parts: dict[int, Part]) -> bool:
+    return len({part.host for part in parts.values()}) > 1
+
+
+def _accounts(parts: list[Part], several_hosts: bool) -> str:
     """What every rank was at; ranks at the same place in one breath, for there may be hundreds."""
     ranks: dict[str, list[int]] = {}
     for part in parts:
-        ranks.setdefault(part.account, []).append(part.rank)
+        where = f"on {part.host} " if several_hosts else ""
+        ranks.setdefault(f"{where}{part.account}", []).append(part.rank)
     return "; ".join(f"{_named(numbers)} {account}" for account, numbers in ranks.items())
 
 

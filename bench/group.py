@@ -181,26 +181,35 @@ class Group:
         finally:
             self.broken = self.broken or run.broken
 
-    def ask(self, rank: Rank, models: Sequence[str]) -> dict[str, Any]:
-        """What the rank's interpreter has, on its host (see bench/worker/probe.py).
-
-        Raises LaunchError.
-        """
+    def ask(self, ranks: Sequence[Rank], models: Sequence[str]) -> list[dict[str, Any]]:
+        """What the interpreter of each has, on its host (see bench/worker/probe.py): all at once,
+        for a probe imports torch. Raises LaunchError."""
+        found: dict[int, dict[str, Any]] = {}
+        waiting = {rank.connection: rank for rank in ranks}
+        deadline = self._clock() + PROBE_TIMEOUT_S + 10
+        rank = ranks[0]
         try:
-            rank.connection.send({"type": "controller_probe", "models": list(models)})
-            deadline = self._clock() + PROBE_TIMEOUT_S + 10
-            while (message := rank.connection.buffered()) is None:
-                if not ready([rank.connection], deadline - self._clock()):
+            for rank in ranks:
+                rank.connection.send({"type": "controller_probe", "models": list(models)})
+            while waiting:
+                said = ready(list(waiting), deadline - self._clock())
+                rank = waiting[said[0] if said else next(iter(waiting))]
+                if not said:
                     raise WireError("it does not answer")
                 rank.connection.read_some()
-            if message["type"] != "rank_probed" or message["problem"] is not None:
-                raise WireError(str(message.get("problem")))
-            return dict(message["about"])
+                message = rank.connection.buffered()
+                if message is None:
+                    continue
+                if message["type"] != "rank_probed" or message["problem"] is not None:
+                    raise WireError(str(message.get("problem")))
+                found[rank.rank] = dict(message["about"])
+                del waiting[rank.connection]
         except (WireError, KeyError, TypeError) as error:
             self.broken = True
             raise LaunchError(
                 f"rank {rank.rank} on {rank.host} could not say what it has: {error}"
             ) from None
+        return [found[rank.rank] for rank in ranks]
 
     def stop(self, word: str = "controller_stop") -> None:
         """End all ranks, their children and the launcher, for certain. ``controller_restart``:

@@ -23,7 +23,7 @@ from bench.result import SCHEMA, Failure, LaunchResult
 #: A launch of a case takes about 10 to 35 KB here and about three times that in the JSON.
 _BYTES_PER_LAUNCH = 128 * 1024
 #: Of the header: where they differ, results of the two runs do not belong together.
-_COMPARED = ("schema", "version", "settings", "machine", "interpreters")
+_COMPARED = ("schema", "version", "settings", "machine", "interpreters", "hosts")
 #: Below those: what may differ without changing a number.
 _MAY_DIFFER = {
     "machine.boot_id",

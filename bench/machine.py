@@ -94,14 +94,18 @@ def warnings(
     launches: int,
     largest_world_size: int,
     threads_per_rank: int,
+    cores: int,
 ) -> list[str]:
-    """What a reader must know before believing a number of this run, one sentence each."""
+    """What a reader must know before believing a number of this run, one sentence each.
+
+    ``cores``: of all hosts together.
+    """
     found = []
-    cores = machine["usable_cores"]
+    own_cores = machine["usable_cores"]
     load = before.get("load_1min")
-    if load is not None and load > 0.5 * cores:
+    if load is not None and load > 0.5 * own_cores:
         found.append(
-            f"the machine was busy before the sweep began: load {load:.1f} on {cores} cores"
+            f"the machine was busy before the sweep began: load {load:.1f} on {own_cores} cores"
         )
     if largest_world_size * threads_per_rank > cores:
         found.append(

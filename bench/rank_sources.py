@@ -11,7 +11,7 @@ import socket
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from bench import launcher
 from bench.group import Group, Start
@@ -24,6 +24,7 @@ from bench.launch import (
     torchrun_options,
     worker_arguments,
 )
+from bench.topology import hosts_of
 from bench.wire import Listener
 
 #: Where the torchruns of a launch on emulated hosts meet: below the ports that a system gives.
@@ -43,6 +44,10 @@ class Wanted:
 
 
 class RankSource(Protocol):
+    #: The hosts, as bench/topology.py finds them; empty as long as they are not known, and where
+    #: this machine is the only one.
+    hosts: list[dict[str, Any]]
+
     def group(self, wanted: Wanted) -> Group:
         """New ranks. Raises LaunchError."""
 
@@ -55,6 +60,9 @@ class RankSource(Protocol):
 
 class LocalRanks:
     """Ranks of this machine, by torchrun or torch.multiprocessing."""
+
+    def __init__(self) -> None:
+        self.hosts: list[dict[str, Any]] = []
 
     def group(self, wanted: Wanted) -> Group:
         def start(world_size: int, address: tuple[str, int], token: str) -> Launched:
@@ -83,6 +91,7 @@ class LauncherRanks(LocalRanks):
     def __init__(
         self, template: str, ranks_of_hosts: Sequence[int], bind: tuple[str, int], token_file: str
     ) -> None:
+        super().__init__()
         self._template = template
         self._ranks_of_hosts = ranks_of_hosts
         self._bind = bind
@@ -105,15 +114,24 @@ class LauncherRanks(LocalRanks):
             )
             return start_together([command], token, wanted.threads, wanted.log)
 
-        return _listening(
+        group = _listening(
             self._bind, self._token, start, sum(self._ranks_of_hosts), wanted.timeout_s
         )
+        names = {rank.host for rank in group.ranks.values()}
+        if not self.hosts and names != {socket.gethostname()}:
+            try:
+                self.hosts = hosts_of(group)
+            except LaunchError:
+                group.stop()
+                raise
+        return group
 
 
 class EmulatedRanks(LocalRanks):
     """Ranks on emulated hosts, a torchrun on each."""
 
     def __init__(self, hosts: Hosts, ranks_of_hosts: Sequence[int]) -> None:
+        super().__init__()
         self._hosts = hosts
         self._ranks_of_hosts = ranks_of_hosts
         self._ports = itertools.cycle(range(_FIRST_PORT, _FIRST_PORT + _PORTS))

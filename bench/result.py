@@ -7,6 +7,7 @@ by the worker, which may run under another interpreter, and only read here.
 from __future__ import annotations
 
 import dataclasses
+import socket
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,8 +66,11 @@ class Failure:
         return cls(**{name: value for name, value in fields.items() if name in known})
 
     def sentence(self, case_id: str, rerun: str = "") -> str:
-        """One line: which rank, phase and step of which case, why, and what to do next."""
+        """One line: which rank (and host, where it is another), phase and step of which case, why,
+        and what to do next."""
         who = f"rank {self.rank}" if self.rank is not None else "the job"
+        if self.rank is not None and self.host not in (None, socket.gethostname()):
+            who += f" on {self.host}"
         if self.outcome == "out of memory":
             who += " ran"
         where = f"{self.phase} step {self.step}" if self.step is not None else self.phase

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -13,7 +14,7 @@ from typing import Any
 import psutil
 
 from bench import interpreters, journal, machine, matrix, origins, regression
-from bench.case import Case
+from bench.case import DEFAULT, Case
 from bench.controller import Controller
 from bench.external import ExternalRanks
 from bench.hosts import Hosts
@@ -27,7 +28,7 @@ from bench.result import SCHEMA, VERSION, Failure, LaunchResult
 from bench.settings import Settings
 from bench.sweep import Report, Showing, Sweep, unseen, whole_blocks_only
 from bench.terminal import Layout, throughput
-from bench.topology import Topology
+from bench.topology import Topology, recorded
 from models.names import is_file, is_module
 
 #: Begins the name of a sweep's own folder; the number of its process follows.
@@ -335,6 +336,7 @@ class Session:
             "version": VERSION,
             "settings": self._settings(),
             "machine": self.machine,
+            "hosts": recorded(self._hosts()),
             "state": {"before": self.before, "after": machine.state()},
             "interpreters": self.interpreters,
             "outcomes": list(self.outcomes.values()),
@@ -346,6 +348,7 @@ class Session:
                     launches=self.settings.launches,
                     largest_world_size=largest,
                     threads_per_rank=self.threads_per_rank,
+                    cores=self.cores,
                 ),
                 *self.notes,
                 *self._dropped(),
@@ -365,7 +368,37 @@ class Session:
             "settings": self._settings(),
             "machine": self.machine,
             "interpreters": self.interpreters,
+            # Those that are started, and where, is the settings' to say.
+            "hosts": [f"{host['host']}: ranks {host['ranks']}" for host in self._external.hosts]
+            if self._external is not None
+            else None,
         }
+
+    def _hosts(self) -> list[dict[str, Any]]:
+        """The hosts that ranks were on, as far as they are known."""
+        source = self._source or self._external
+        if source is not None and source.hosts:
+            return source.hosts
+        torch = ", ".join(sorted({str(about["torch"]) for about in self.interpreters.values()}))
+        places = [(self.machine["host"], "127.0.0.1", self._largest_world_size())]
+        if self._emulated is not None:
+            emulated = self._emulated
+            ranks = self.topology.ranks_of_hosts
+            places = list(zip(emulated.names, emulated.addresses, ranks, strict=True))
+        found, first = [], 0
+        for name, address, number in places:
+            found.append(
+                {
+                    "host": name,
+                    "address": address,
+                    "ranks": list(range(first, first + number)),
+                    "cores": self.topology.cores[0],
+                    "gpus": [] if self._emulated is not None else self.machine["gpus"],
+                    "torch": torch,
+                }
+            )
+            first += number
+        return found
 
     def _largest_world_size(self) -> int:
         cases = self.sweep.cells if self.sweep else []
@@ -389,6 +422,12 @@ class Session:
             "isolation": settings.isolation,
             "case_timeout_s": settings.case_limit_s,
             "launch_timeout_s": settings.launch_timeout_s,
+            "launcher": settings.launcher,
+            "nodes": settings.nodes if settings.launcher is not None else None,
+            "ranks": settings.ranks if self._external is not None else None,
+            "emulate": dataclasses.asdict(settings.emulate) if settings.emulate else None,
+            "ranks_of_hosts": list(self.topology.ranks_of_hosts) or None,
+            "hosts_are_one_machine": self.topology.one_machine or None,
             "seed": 0,
             "threads_per_rank": self.threads_per_rank,
             "largest_world_size": self._largest_world_size(),
@@ -407,4 +446,6 @@ def _remove_folders_of_the_dead() -> None:
 def _one_rank(case: Case) -> Case:
     """The baseline of a case: weak scaling keeps the batch per rank, strong the global batch."""
     batch_size = case.global_batch_size if case.scaling == "strong" else case.batch_size
-    return case.replace(world_size=1, batch_size=batch_size, scaling="weak")
+    return case.replace(
+        world_size=1, batch_size=batch_size, scaling="weak", placement=DEFAULT.placement
+    )

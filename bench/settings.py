@@ -12,6 +12,7 @@ from typing import Any
 from bench import interpreters, launcher
 from bench.hosts import Emulation
 from bench.hosts import parse as parse_emulation
+from bench.units import rate_text
 from bench.wire import address_of
 
 ALL_PASSES = ("timed", "check", "profiled", "no_communication", "checkpoint")
@@ -190,6 +191,13 @@ def _emulation(text: str | None) -> Emulation | None:
         return parse_emulation(text) if text is not None else None
     except ValueError as error:
         raise ValueError(f"--emulate: {error}") from None
+
+
+def emulation_text(emulation: Emulation) -> str:
+    """As it is typed."""
+    rate = emulation.rate_bits_per_s
+    hosts = f"hosts={emulation.hosts}"
+    return hosts if rate is None else f"{hosts},rate={rate_text(rate)}"
 
 
 def _check_hosts(settings: Settings, torch: bool, bind: str | None) -> None:

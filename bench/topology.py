@@ -99,10 +99,11 @@ def hosts_of(group: Group, models: Sequence[str] = ()) -> list[dict[str, Any]]:
     Raises LaunchError for hosts that do not have the same torch.
     """
     ranks = [group.ranks[number] for number in sorted(group.ranks)]
+    names = hosts_in_order([rank.host for rank in ranks])
+    of_hosts = [[rank for rank in ranks if rank.host == host] for host in names]
+    abouts = group.ask([of_host[0] for of_host in of_hosts], models)
     found = []
-    for host in hosts_in_order([rank.host for rank in ranks]):
-        of_host = [rank for rank in ranks if rank.host == host]
-        about = group.ask(of_host[0], models)
+    for host, of_host, about in zip(names, of_hosts, abouts, strict=True):
         found.append(
             {
                 "host": host,

@@ -59,6 +59,7 @@ COLUMNS = (
     _measured("efficiency", "over its own 1 rank", "same", "ratio"),
     Column("launches", "steps", ("launch_count", "step_count")),
     Column("checks", "bad, to look at", ("bad_checks", "look_checks")),
+    Column("hosts", "", ("hosts",), choose=True),
     NOTES,
 )
 #: A list of more values than this is no longer looked through; searching is quicker.
@@ -125,9 +126,11 @@ def exact_values(table: list[Row], shown: list[Column]) -> Row:
     }
 
 
-def shown_columns(several: bool) -> list[Column]:
-    """All but the file where there is one only."""
-    return [column for column in COLUMNS if several or column.title != "file"]
+def shown_columns(several: bool, on_several_hosts: bool) -> list[Column]:
+    """All but the file where there is one only, and the hosts where no case is on several."""
+    left_out = [] if several else ["file"]
+    left_out += [] if on_several_hosts else ["hosts"]
+    return [column for column in COLUMNS if column.title not in left_out]
 
 
 def choices(table: list[Row], shown: list[Column]) -> list[tuple[int, Column, list[Any]]]:

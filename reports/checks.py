@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reports import children
@@ -91,15 +91,23 @@ def said_once(warnings: list[str], failed: list[str]) -> list[str]:
 
 
 def threads_beyond_cores(
-    ranks: Iterable[dict[str, Any]], threads: int | None, world_size: int | None, cores: int | None
+    ranks: Iterable[dict[str, Any]],
+    threads: int | None,
+    world_size: int | None,
+    cores: int | None,
+    cores_of_hosts: Mapping[str, int | None] | None = None,
+    one_machine: bool = False,
 ) -> bool | None:
     """True where ranks on one host have more CPU threads than it has cores; None if unknown.
+
+    ``cores``: of every host that is not among ``cores_of_hosts``. ``one_machine``: what are hosts
+    by name share these cores.
 
     ``ranks``: the rank records of one launch (one process per record, so that a strategy that
     drives several devices from one process counts once). Without them ``threads`` per rank and
     ``world_size`` on one host are used.
     """
-    if cores is None:
+    if cores is None and not cores_of_hosts:
         return None
     per_host: dict[str, int] = {}
     for rank in ranks:
@@ -108,9 +116,14 @@ def threads_beyond_cores(
             return None
         host = text(rank.get("host")) or ""
         per_host[host] = per_host.get(host, 0) + own
+    if per_host and one_machine:
+        per_host = {"": sum(per_host.values())}
     if per_host:
-        return max(per_host.values()) > cores
-    if threads is None or world_size is None:
+        limits = {host: (cores_of_hosts or {}).get(host, cores) for host in per_host}
+        if any((limit := limits[host]) is not None and n > limit for host, n in per_host.items()):
+            return True
+        return None if None in limits.values() else False
+    if threads is None or world_size is None or cores is None:
         return None
     return threads * world_size > cores
 

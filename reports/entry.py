@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.case import DEFAULT, FIELD_NAMES
-from reports import checks, children
+from reports import checks, children, hosts
 from reports.frames import Row
 from reports.source import (
     count,
@@ -115,8 +115,14 @@ def cell_row(entry: dict[str, Any], document: dict[str, Any], cores: int | None)
     threads = {whole(rank.get("threads")) for rank in ranks} or {row["threads"]}
     row["threads_per_rank"] = threads.pop() if len(threads) == 1 else None
     row["oversubscribed"] = checks.threads_beyond_cores(
-        ranks, row["threads_per_rank"], row["world_size"], cores
+        ranks,
+        row["threads_per_rank"],
+        row["world_size"],
+        cores,
+        hosts.cores_of_hosts(document),
+        hosts.are_one_machine(document),
     )
+    row["hosts"] = len({text(rank.get("host")) for rank in ranks} - {None}) or None
     own = bool(table(extra.get("case")))
     failed = checks.failed_checks(launches)
     row |= {

@@ -17,6 +17,7 @@ import pandas as pd
 from bench.case import FIELD_NAMES
 from bench.result import OUR_TYPES
 from reports import entry as entries
+from reports import hosts
 from reports.frames import Row, columns, frame
 from reports.ready_record import READY_COLUMNS, ready_rows
 from reports.source import (
@@ -46,7 +47,7 @@ _KIND_OF_FIELD = {
 }
 CELL_COLUMNS = {
     **columns(
-        Int64="cell threads_per_rank global_batch_size rounds",
+        Int64="cell threads_per_rank global_batch_size rounds hosts",
         string=(
             "file id name group other identity torch_version label outcome rerun "
             "pair_name pair_key definition"
@@ -83,17 +84,17 @@ RANK_COLUMNS = {
 }
 OUTCOME_COLUMNS = {
     **columns(
-        string="file id outcome reason phase traceback rerun other pair_name",
+        string="file id outcome reason phase host traceback rerun other pair_name",
         Int64="rank step",
         boolean="bucket_cap_set",
     ),
     **{name: _KIND_OF_FIELD.get(name, "object") for name in FIELD_NAMES},
 }
 FILE_COLUMNS = columns(
-    string="file datetime host cpu os driver version command boot_id python",
+    string="file datetime host cpu os driver version command boot_id python links",
     Int64="cores usable_cores memory_bytes ignored schema",
     Float64="load_before load_after",
-    object="gpus environment settings warnings interpreters state_before state_after",
+    object="gpus hosts environment settings warnings interpreters state_before state_after",
 )
 
 #: Numbers of a machine's state (bench/machine.py): load is of all cores, ``cpu_s`` and ``steal_s``
@@ -220,6 +221,8 @@ def _file(document: dict[str, Any], name: str) -> Row:
         if isinstance(gpus, list)
         else None,
         "driver": text(machine.get("driver")),
+        "hosts": hosts.host_rows(document),
+        "links": hosts.links(document),
         "environment": table(machine.get("environment")),
         "settings": settings,
         "state_before": states["before"],
@@ -258,6 +261,8 @@ def _outcomes(document: dict[str, Any], name: str) -> list[Row]:
                 "outcome": text(record.get("outcome")) or "unknown",
                 "reason": _reason(failure) or text(record.get("reason")),
                 "phase": text(failure.get("phase")),
+                # Where all is on one host, it is named once for the file.
+                "host": hosts.elsewhere(document, text(failure.get("host"))),
                 "rank": whole(failure.get("rank")),
                 "step": whole(failure.get("step")),
                 "traceback": text(failure.get("traceback")),

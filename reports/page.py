@@ -39,6 +39,8 @@ from reports.waterfall import SAME_EXPOSED, TERMS
 
 #: Models whose answers are seen at once; those of others are folded.
 MOST_MODELS = 12
+#: Of a run on more hosts the first ones are listed.
+MOST_HOSTS = 64
 #: The first runs before anything is laid out, the others when the page is there.
 SCRIPTS = (
     read("templates/begin.js"),
@@ -192,7 +194,8 @@ def cases(tables: Tables) -> str | None:
     table = cases_table.case_rows(tables)
     if not table:
         return None
-    columns = cases_table.shown_columns(several)
+    on_several_hosts = any((row["hosts"] or 1) > 1 for row in table)
+    columns = cases_table.shown_columns(several, on_several_hosts)
     phases = first_rows(tables.phases, ["file"])
     return _render(
         "cases.html.j2",
@@ -203,6 +206,7 @@ def cases(tables: Tables) -> str | None:
         phases=groups(rows(phases), "file"),
         phases_left_out=len(tables.phases) - len(phases),
         several=several,
+        on_several_hosts=on_several_hosts,
     )
 
 
@@ -247,7 +251,7 @@ def machine(tables: Tables) -> str | None:
         labels = sorted({cell["label"] for cell in own if cell["label"]})
         torch = sorted({cell["torch_version"] for cell in own if cell["torch_version"]})
         files.append(row | {"labels": labels, "torch": torch})
-    return _render("machine.html.j2", files=files)
+    return _render("machine.html.j2", files=files, most_hosts=MOST_HOSTS)
 
 
 Section = Callable[[Tables], str | None]

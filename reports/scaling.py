@@ -30,6 +30,8 @@ SAME_FIELDS = (
     *(name for name in FIELD_NAMES if name not in _AXIS),
     *("bucket_cap_set", *_BESIDE_CASE),
 )
+#: Of a baseline: one rank has no neighbour, wherever the others would be.
+BASELINE_FIELDS = tuple(name for name in SAME_FIELDS if name != "placement")
 SINGLE_FIELDS = tuple(
     name for name in (*FIELD_NAMES, *_BESIDE_CASE) if name not in _AXIS | _NOT_FOR_SINGLE
 )
@@ -45,7 +47,7 @@ _BASELINE_COLUMNS = {
 COLUMNS = {
     **columns(
         string="file id kind series model torch strategy interval_from throughput_note",
-        Int64="cell world_size batch_size global_batch_size launch_count smallest_world_size",
+        Int64="cell world_size batch_size global_batch_size launch_count smallest_world_size hosts",
         Float64=(
             "step_s throughput_samples_per_s throughput_low_samples_per_s "
             "throughput_high_samples_per_s smallest_ratio smallest_low_ratio "
@@ -118,7 +120,7 @@ def _row(cell: Row, kind: str, members: list[Row], baselines: Baselines) -> Row:
     if cell["strategy"] == "single":
         same: Row | str = "a single process is the baseline itself"
     else:
-        same = baseline(cell, kind, baselines, cell["strategy"], SAME_FIELDS)
+        same = baseline(cell, kind, baselines, cell["strategy"], BASELINE_FIELDS)
         if isinstance(same, dict) and same["cell"] == cell["cell"] and _world_sizes(members) < 2:
             same = "this strategy was measured at one world size only"
     ratios = [

@@ -31,7 +31,7 @@ from reports import words
 from reports.baselines import Baselines
 from reports.communication import exposed_mean_s
 from reports.frames import Row, columns, frame, groups, rows
-from reports.scaling import SAME_FIELDS, SINGLE_FIELDS, baseline
+from reports.scaling import BASELINE_FIELDS, SINGLE_FIELDS, baseline
 from reports.stats import difference_half_width_s, step_time
 
 #: The step times the waterfall leads through, in order, and what they are called.
@@ -94,7 +94,7 @@ def _row(cell: Row, baselines: Baselines, launches: list[Row], ranks: list[Row])
     row["model"] = words.model(cell)
     # A rank computes its own batch in either kind of scaling; "weak" asks for just that.
     single = baseline(cell, "weak", baselines, "single", SINGLE_FIELDS)
-    same = baseline(cell, "weak", baselines, "ddp", SAME_FIELDS)
+    same = baseline(cell, "weak", baselines, "ddp", BASELINE_FIELDS)
     medians: dict[str, dict[int, float]] = {
         "single": {} if isinstance(single, str) else single["launch_medians_s"] or {},
         "same": {} if isinstance(same, str) else same["launch_medians_s"] or {},

@@ -71,7 +71,7 @@ def test_a_pid_of_another_host_is_never_killed_here() -> None:
 def test_a_launcher_that_made_another_world_is_refused() -> None:
     """A variable of the user's shell may have told it to."""
     with pytest.raises(
-        LaunchError, match="2 ranks were asked for, but a process on .* says it is rank"
+        LaunchError, match=r"2 ranks were asked for, but a process on .* says it is rank"
     ):
         Group(FakeRanks(well, world_size_said=3), 2, timeout_s=10)
 
