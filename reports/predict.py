@@ -125,10 +125,8 @@ class Predictor:
     def _costs(
         self, wish: Wish, sizes: Sequence[int], network: Network, share: float
     ) -> list[Cost]:
-        link, measured = wish.link, self.fit.link
-        latency_s = link.latency_s
-        if latency_s is None:
-            latency_s = (measured.latency_s if measured else None) or 0.0
+        link = wish.link
+        latency_s = self.fit.latency_s if link.latency_s is None else link.latency_s
         bytes_per_s = self.bytes_per_s(network, link, share)
         return [
             all_reduce_cost(

@@ -11,6 +11,7 @@ from bench.case import FIELD_NAMES
 from reports import words
 from reports.frames import Row, groups, rows
 from reports.load import Records
+from reports.predict_collectives import SeenNetwork, seen_network
 from reports.predict_cost import Link
 from reports.predict_fit import Setting
 from reports.predict_step import Compute
@@ -40,7 +41,8 @@ class NoPrediction(Exception):
 class Workload:
     """Cases of DDP in which a rank does the same work. ``settings`` are what a fit may use, of the
     cases in ``cells`` (by id); ``throughputs``: samples per second by world size, each the best of
-    its cases. ``notes``: what was left out, and why."""
+    its cases; ``seen``: what all-reduces alone have shown of the network. ``notes``: what was left
+    out, and why."""
 
     model: str
     file: str
@@ -48,6 +50,7 @@ class Workload:
     settings: tuple[Setting, ...]
     cells: dict[str, Row]
     throughputs: dict[int, float]
+    seen: SeenNetwork | None
     batch_size: int | None
     notes: tuple[str, ...]
 
@@ -86,7 +89,8 @@ def workloads(
     for own in groups(chosen, *SAME).values():
         if case is not None and case not in [cell["id"] for cell in own]:
             continue
-        made = _workload(own, records, link or emulated.get(own[0]["file"]), case)
+        seen = seen_network(cells, own[0])
+        made = _workload(own, records, link or emulated.get(own[0]["file"]), case, seen)
         if isinstance(made, str):
             reasons.append(made)
         else:
@@ -97,7 +101,11 @@ def workloads(
 
 
 def _workload(
-    own: Sequence[Row], records: Records, link: Link | None, case: str | None
+    own: Sequence[Row],
+    records: Records,
+    link: Link | None,
+    case: str | None,
+    seen: SeenNetwork | None,
 ) -> Workload | str:
     ready = groups(rows(records.ready), "cell")
     ranks = groups(rows(records.ranks), "cell")
@@ -130,6 +138,7 @@ def _workload(
         settings=tuple(settings),
         cells=cells,
         throughputs=throughputs,
+        seen=seen,
         batch_size=own[0]["batch_size"],
         notes=notes,
     )

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
+from reports.predict_collectives import SeenNetwork
 from reports.predict_cost import Link, all_reduce_cost
 from reports.predict_step import Compute, Step, step
 
@@ -33,6 +34,9 @@ _MOST_CONTENTION = 5.0
 #: Uncertainty (log scale) of the bandwidth where no link is stated: as the profiler saw the
 #: transfers, or not at all.
 _SEEN_WIDTH, _UNSEEN_WIDTH, _UNSEEN_BYTES_PER_S = 0.3, 2.0, 1e9
+#: Of what all-reduces alone have shown: a bucket's cost under DDP may be another by this share of
+#: it; the bandwidth by at least so much (log scale).
+_QUEUE_WIDTH, _ALONE_WIDTH = 0.5, 0.03
 #: No step time is taken for more certain than this.
 LEAST_SPREAD = 0.005
 #: How many all-reduces go on at once: nccl has one stream for them, gloo two threads.
@@ -71,7 +75,8 @@ class Fit:
     """``drawn``: networks as likely as what was measured and assumed makes them. ``told``: by name
     whether the measured cases have told a number, rather than the assumption. ``residual``: root
     mean square of the relative errors at the fitted cases; None where there are not more cases
-    than numbers that they tell. ``link``: the one of the measured cases."""
+    than numbers that they tell. ``link``: the one of the measured cases; ``seen``: what all-reduces
+    alone have shown of it."""
 
     network: Network
     drawn: tuple[Network, ...]
@@ -81,21 +86,42 @@ class Fit:
     link: Link | None
     backend: str
     workers: int
+    seen: SeenNetwork | None = None
+
+    @property
+    def latency_s(self) -> float:
+        """Of a message over the measured link, as far as it is known; else 0, and what there is
+        of it is in ``queue_s``."""
+        return known_latency_s(self.link, self.seen)
 
     def share(self, network: Network) -> float | None:
         return None if self.link is None else network.bytes_per_s * 8 / self.link.bits_per_s
 
 
-def fit(settings: Sequence[Setting], backend: str, workers: int, draws: int = 200) -> Fit:
-    """From cases of several ranks over one and the same link; without any, what is assumed."""
+def known_latency_s(link: Link | None, seen: SeenNetwork | None) -> float:
+    if link is not None and link.latency_s is not None:
+        return link.latency_s
+    return (seen.latency_s if seen is not None else None) or 0.0
+
+
+def fit(
+    settings: Sequence[Setting],
+    backend: str,
+    workers: int,
+    seen: SeenNetwork | None = None,
+    draws: int = 200,
+) -> Fit:
+    """From cases of several ranks over one and the same link, beside what all-reduces alone have
+    shown of it (``seen``) or what is assumed."""
     cases = [one for one in settings if one.world_size > 1]
     link = next((one.link for one in cases if one.link is not None), None)
-    middle, width = _assumed(cases, link, backend)
+    latency_s = known_latency_s(link, seen)
+    middle, width = _assumed(cases, link, backend, seen)
 
     def off(x: np.ndarray) -> np.ndarray:
         network = _network(x)
         said = [
-            math.log(simulated(one, network, workers).step_s / one.step_s)
+            math.log(simulated(one, network, workers, latency_s).step_s / one.step_s)
             / max(one.spread, LEAST_SPREAD)
             for one in cases
         ]
@@ -108,7 +134,8 @@ def fit(settings: Sequence[Setting], backend: str, workers: int, draws: int = 20
     jacobian = np.asarray(found.jac)
     covariance = np.linalg.inv(jacobian.T @ jacobian)
     errors = {
-        one.id: simulated(one, _network(found.x), workers).step_s / one.step_s - 1 for one in cases
+        one.id: simulated(one, _network(found.x), workers, latency_s).step_s / one.step_s - 1
+        for one in cases
     }
     left = np.sqrt(np.diag(covariance))
     told = dict(zip(("bandwidth", "queue", "contention"), left < 0.7 * width, strict=True))
@@ -126,13 +153,13 @@ def fit(settings: Sequence[Setting], backend: str, workers: int, draws: int = 20
         link,
         backend,
         workers,
+        seen,
     )
 
 
-def simulated(setting: Setting, network: Network, workers: int) -> Step:
+def simulated(setting: Setting, network: Network, workers: int, latency_s: float) -> Step:
     """The setting's own step, over a network of these numbers."""
     ready_s, sizes = setting.compute.buckets(setting.bucket_cap_mb)
-    latency_s = (setting.link.latency_s if setting.link else None) or 0.0
     costs = [
         all_reduce_cost(size, setting.world_size, network.bytes_per_s, latency_s, network.queue_s)
         for size in sizes
@@ -141,21 +168,25 @@ def simulated(setting: Setting, network: Network, workers: int) -> Step:
 
 
 def _assumed(
-    cases: Sequence[Setting], link: Link | None, backend: str
+    cases: Sequence[Setting], link: Link | None, backend: str, seen: SeenNetwork | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """(middle, width) of (log bandwidth, queue, contention) before anything is fitted."""
     share, share_width = ASSUMED_SHARE[backend]
-    queue_s = ASSUMED_QUEUE_S[backend]
-    seen = [one.seen_bytes_per_s for one in cases if one.seen_bytes_per_s]
-    if link is not None:
+    queue_s = queue_width_s = ASSUMED_QUEUE_S[backend]
+    under_profiler = [one.seen_bytes_per_s for one in cases if one.seen_bytes_per_s]
+    if seen is not None:
+        bandwidth, width = seen.bytes_per_s, max(_ALONE_WIDTH, seen.residual)
+        queue_s = max(seen.queue_s, queue_s / 10)
+        queue_width_s = _QUEUE_WIDTH * queue_s
+    elif link is not None:
         bandwidth, width = share * link.bits_per_s / 8, share_width
-    elif seen:
-        bandwidth, width = float(np.median(seen)), _SEEN_WIDTH
+    elif under_profiler:
+        bandwidth, width = float(np.median(under_profiler)), _SEEN_WIDTH
     else:
         bandwidth, width = _UNSEEN_BYTES_PER_S, _UNSEEN_WIDTH
     return (
         np.array([math.log(bandwidth), queue_s, 0.0]),
-        np.array([width, queue_s, CONTENTION_WIDTH]),
+        np.array([width, queue_width_s, CONTENTION_WIDTH]),
     )
 
 

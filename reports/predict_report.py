@@ -50,7 +50,7 @@ class PredictReport:
     def __init__(self, workload: Workload, asked: Asked) -> None:
         self.workload, self.asked = workload, asked
         workers = asked.queues or WORKERS[workload.backend]
-        self.fit: Fit = fit(workload.settings, workload.backend, workers)
+        self.fit: Fit = fit(workload.settings, workload.backend, workers, workload.seen)
         self.base: Setting = workload.base
         self.predictor = Predictor(self.base, self.fit)
         self.law = usl.fit(workload.throughputs)

@@ -93,8 +93,20 @@ def _network(report: PredictReport) -> Iterator[str]:
     network, told = fitted.network, fitted.told
 
     def origin(name: str) -> str:
-        return "fitted" if told[name] else "assumed: what was measured does not tell"
+        if told[name]:
+            return "fitted"
+        if fitted.seen is not None and name != "contention":
+            return "as all-reduces alone have it"
+        return "assumed: what was measured does not tell"
 
+    if fitted.seen is not None:
+        latency = words.seconds(fitted.seen.latency_s) if fitted.seen.latency_s else "not told"
+        sizes = words.joined([str(size) for size in fitted.seen.world_sizes])
+        yield (
+            f"All-reduces alone, measured on {sizes} ranks, have "
+            f"{words.size(fitted.seen.bytes_per_s)}/s and cost "
+            f"{words.seconds(fitted.seen.queue_s)} each; the latency of a message is {latency}."
+        )
     share = fitted.share(network)
     if share is not None and fitted.link is not None:
         yield (
@@ -115,7 +127,10 @@ def _network(report: PredictReport) -> Iterator[str]:
         f"{'share' if fitted.workers > 1 else 'has'} the link."
     )
     if any(link.latency_s is None for link in report.asked.links):
-        yield "The latency of a link that states none is taken as 0; give it as in 25Gbit,20us."
+        if fitted.latency_s:
+            yield "The latency of a link that states none is taken to be the measured one."
+        else:
+            yield "The latency of a link that states none is taken as 0; give it as in 25Gbit,20us."
     if report.asked.compression != 1:
         yield (
             f"Gradients are compressed to {words.percent(report.asked.compression)}; what "

@@ -79,7 +79,7 @@ def virtual(folder: Path) -> bool:
                 "batch_size": "8",
                 "bucket_cap_mb": f"unset,0.25,1,{FITTED_CAP:g},25",
             },
-            *("--max-seconds", "1.5"),
+            *("--max-seconds", "0.5"),
             link=Link(mbit * 1e6, 1e-4),
         )
     (base,) = _like(found, 2, FITTED_MBIT * 1e6, FITTED_CAP)
@@ -94,7 +94,7 @@ def networks(folder: Path, model: str) -> bool:
         found += measure(
             folder / f"networks{rate}.json",
             {"model": model, "world_size": "2", "batch_size": "8", "bucket_cap_mb": "1,5,25,50"},
-            *("--emulate", f"hosts=2,rate={rate}", "--max-seconds", "4"),
+            *("--emulate", f"hosts=2,rate={rate}", "--max-seconds", "1"),
         )
     (base,) = _like(found, 2, 1e9, 25.0)
     others = [one for one in found if one is not base]

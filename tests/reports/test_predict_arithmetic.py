@@ -8,6 +8,7 @@ import pytest
 
 from reports import usl
 from reports.predict import Predictor, Wish
+from reports.predict_collectives import seen_network
 from reports.predict_cost import Cost, Link, all_reduce_cost
 from reports.predict_fit import Setting, fit
 from reports.predict_skew import most_ranks, typical_maximum, waiting_for_more
@@ -148,3 +149,28 @@ def test_predictions_of_what_was_measured_and_of_what_was_not() -> None:
     halved = predictor.predict(Wish(8, Link(0.8e6, 0.0), 25, compression=0.5))
     assert halved.communication_s == pytest.approx(0.875 * 3 / 0.095, rel=0.01)
     assert math.isclose(predictor.alone_s, 3.8)
+
+
+def test_all_reduces_alone_tell_bandwidth_latency_and_what_each_costs() -> None:
+    """At 100 MB/s, 1 ms a message and 3 ms a call, on 2 and on 4 ranks."""
+    like = {"file": "run.json", "backend": "gloo", "device": "cpu", "torch": ""}
+    cells = [
+        like
+        | {"strategy": "collective", "collective": "all_reduce", "world_size": size, "bytes": n}
+        | {"step_s": 0.003 + 2 * (size - 1) * 0.001 + 2 * (size - 1) / size * n / 1e8}
+        for size in (2, 4)
+        for n in (1024, 2**16, 2**20, 2**24)
+    ]
+    seen = seen_network(cells, like)
+    assert seen is not None
+    assert seen.bytes_per_s == pytest.approx(1e8, rel=1e-3)
+    assert (seen.queue_s, seen.latency_s) == (pytest.approx(0.003), pytest.approx(0.001))
+    assert seen.world_sizes == (2, 4)
+    one_size = seen_network(cells[:4], like)
+    assert one_size is not None and one_size.latency_s is None
+    assert one_size.queue_s == pytest.approx(0.005)
+    assert seen_network(cells, like | {"backend": "nccl"}) is None
+    # A fit begins with it: nothing else is known of this network.
+    alone = fit([], "gloo", 2, seen)
+    assert alone.network.bytes_per_s == pytest.approx(1e8, rel=1e-3)
+    assert (alone.network.queue_s, alone.latency_s) == (pytest.approx(0.003), seen.latency_s)
