@@ -3,7 +3,9 @@
 1. Virtual cluster: layers that wait, and a link that is computed (models/virtual_link.py); 2 and 4
    ranks, 5 bucket caps, 4 networks, of which one case is fitted and 39 are predicted.
 2. Real networks: DDP with gloo over emulated links (needs root and iproute2), fitted at 1 Gbit/s
-   with bucket_cap_mb 25, predicted at 200 and 500 Mbit/s and with other caps.
+   with bucket_cap_mb 25, predicted at 200 and 500 Mbit/s and with other caps. Two models: one that
+   waits in place of computing, and one that computes, whose cores both hosts share: the second
+   says something on an idle machine only.
 3. World size: fitted on 1 and 2 hosts, predicted on 4, over the same links.
 
 What is fitted has its own numbers only; nothing is tuned on what is predicted. Exit status 1 where
@@ -13,6 +15,7 @@ a goal is missed.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import shutil
 import sys
@@ -30,13 +33,17 @@ REAL = Goal(0.08, 0.15)
 SLEEP = "sleep:layers=8:mb=0.5:forward_ms=2:backward_ms=4"
 VIRTUAL_MBIT = (100, 200, 400, 800)
 FITTED_MBIT, FITTED_CAP = 200, 2.0
+#: 32 MiB of gradients in 16 layers, 112 ms of waiting.
+MODELS = ("sleep:layers=16:mb=2:forward_ms=2:backward_ms=5", "transformer-s")
 RATES = ("1gbit", "500mbit", "200mbit")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="predict_check", description=__doc__.splitlines()[0])
     parser.add_argument("--part", choices=("virtual", "networks", "ranks"), help="only this part")
-    parser.add_argument("--model", default="transformer-s", help="of part networks")
+    parser.add_argument(
+        "--model", action="append", help="of part networks; several times for several"
+    )
     parser.add_argument("--keep", type=Path, help="a folder for the measured files")
     options = parser.parse_args()
     good = True
@@ -45,14 +52,14 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if options.part in (None, "virtual"):
             good &= virtual(folder)
-        reason = why_not()
-        for part, check in (
-            ("networks", lambda: networks(folder, options.model)),
-            ("ranks", lambda: ranks(folder)),
-        ):
+        real = [
+            ("networks", functools.partial(networks, folder, model))
+            for model in options.model or MODELS
+        ]
+        for part, check in [*real, ("ranks", functools.partial(ranks, folder))]:
             if options.part not in (None, part):
                 continue
-            if reason:
+            if reason := why_not():
                 print(f"part {part} skipped: {reason}", flush=True)
             else:
                 good &= check()
@@ -92,7 +99,7 @@ def networks(folder: Path, model: str) -> bool:
     found: list[Setting] = []
     for rate in RATES:
         found += measure(
-            folder / f"networks{rate}.json",
+            folder / f"networks-{model.partition(':')[0]}-{rate}.json",
             {"model": model, "world_size": "2", "batch_size": "8", "bucket_cap_mb": "1,5,25,50"},
             *("--emulate", f"hosts=2,rate={rate}", "--max-seconds", "1"),
         )
