@@ -22,6 +22,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.machine import usable_cores
 from reports.predict_cost import Link
 from reports.predict_fit import WORKERS, Setting
 from tests.predict_check.judging import Goal, judge
@@ -46,6 +47,12 @@ def main() -> None:
     )
     parser.add_argument("--keep", type=Path, help="a folder for the measured files")
     options = parser.parse_args()
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if busy > 0.3 * usable_cores():
+        print(
+            f"note: the machine is busy (load {busy:.1f} on {usable_cores()} cores): what is "
+            "measured now is not what the same case takes a minute later, so errors are larger"
+        )
     good = True
     with tempfile.TemporaryDirectory(prefix="lockstep-predict-") as temporary:
         folder = options.keep or Path(temporary)
@@ -117,7 +124,6 @@ def ranks(folder: Path) -> bool:
             "world_size": "1,2,4",
             "batch_size": "8",
             "bucket_cap_mb": "unset,1,25",
-            "placement": "spread",
         },
         *("--emulate", "hosts=4,rate=1gbit", "--max-seconds", "2"),
     )
