@@ -39,6 +39,8 @@ _SEEN_WIDTH, _UNSEEN_WIDTH, _UNSEEN_BYTES_PER_S = 0.3, 2.0, 1e9
 _QUEUE_WIDTH, _ALONE_WIDTH = 0.5, 0.03
 #: No step time is taken for more certain than this.
 LEAST_SPREAD = 0.005
+#: How far the model is taken to be off where no measured case has shown it.
+ASSUMED_RESIDUAL = 0.02
 #: How many all-reduces go on at once: nccl has one stream for them, gloo two threads.
 WORKERS = {"nccl": 1, "gloo": 2}
 

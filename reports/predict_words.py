@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from reports import words
 from reports.predict_cost import rate
-from reports.predict_fit import CONTENTION_WIDTH
+from reports.predict_fit import ASSUMED_RESIDUAL, CONTENTION_WIDTH
 from reports.predict_report import WANTED, Line, PredictReport
 from reports.predict_skew import most_ranks
 
@@ -80,8 +80,8 @@ def facts(report: PredictReport) -> Iterator[str]:
         )
     elif errors:
         yield (
-            f"Fitted on {words.plural(len(errors), 'case')}: too few to see how far it is off, so "
-            "what the model itself does wrong is not in the intervals."
+            f"Fitted on {words.plural(len(errors), 'case')}: too few to see how far it is off; "
+            f"{words.percent(ASSUMED_RESIDUAL)} is assumed in the intervals."
         )
     else:
         yield "No case of several ranks was measured: everything about the network is assumed."
