@@ -56,8 +56,8 @@ def rate(bits_per_s: float) -> str:
     """'25 Gbit/s'"""
     for unit, scale in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
         if bits_per_s >= scale:
-            return f"{bits_per_s / scale:.4g}{words.SPACE}{unit}"
-    return f"{bits_per_s:.4g}{words.SPACE}bit/s"
+            return f"{bits_per_s / scale:.3g}{words.SPACE}{unit}"
+    return f"{bits_per_s:.3g}{words.SPACE}bit/s"
 
 
 @dataclass(frozen=True)

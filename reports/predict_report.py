@@ -95,11 +95,12 @@ class PredictReport:
         return sorted(cap for cap in caps if cap <= max(1.05 * whole, 25))
 
     def best_cap(self, world_size: int, link: Link) -> tuple[float, float]:
-        """(the cap of the curve with the shortest step, that step); of those as good the largest"""
+        """(the cap of the curve with the shortest step, that step); of those as good the largest,
+        and a round one rather than another"""
         steps = [(self.step_s(world_size, link, cap), cap) for cap in self.caps_of_curve]
         shortest_s = min(steps)[0]
-        cap, step_s = max((cap, step_s) for step_s, cap in steps if step_s <= 1.001 * shortest_s)
-        return cap, step_s
+        as_good = [(cap, step_s) for step_s, cap in steps if step_s <= 1.001 * shortest_s]
+        return max(as_good, key=lambda one: (one[0] in _ROUND_CAPS, one[0]))
 
     def rate_needed(self, world_size: int, link: Link, cap_mb: float | None) -> float | None:
         """The slowest rate, bits/s, at which efficiency reaches WANTED with this link's latency;

@@ -122,7 +122,7 @@ def _network(report: PredictReport) -> Iterator[str]:
     yield (
         f"Beside its bytes a bucket costs {words.seconds(network.queue_s)} ({origin('queue')}). "
         f"While something is reduced computing takes {words.change(1 + network.contention)} "
-        f"({origin('contention')}; ±{CONTENTION_WIDTH:.0%} is left open before the fit). "
+        f"({origin('contention')}; ±{CONTENTION_WIDTH * 100:.0f}{words.SPACE}% is left open before the fit). "
         f"{words.plural(fitted.workers, 'bucket')} at a time "
         f"{'share' if fitted.workers > 1 else 'has'} the link."
     )
@@ -209,6 +209,6 @@ def optima(report: PredictReport) -> Iterator[str]:
         if found:
             latency = "" if latency_s is None else f" at a latency of {words.seconds(latency_s)}"
             yield (
-                f"For {WANTED:.0%} efficiency (bucket_cap_mb {cap(asked.caps_mb[0])}) the network "
+                f"For {WANTED * 100:.0f}{words.SPACE}% efficiency (bucket_cap_mb {cap(asked.caps_mb[0])}) the network "
                 f"must have{latency}: {words.joined(found)}."
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -14,24 +13,10 @@ from reports import predict_words
 from reports.__main__ import app
 from reports.entry import is_case
 from reports.load import load
-from tests.reports.builder import case, document, entry, rank
+from tests.reports.builder import case, document, entry
+from tests.reports.predicting import ONE_BUCKET, measured, run
 
 Written = Callable[..., Path]
-MIB = 2**20
-#: Four gradients of 1 MiB, ready each 10 ms from 30 ms on.
-READY = {
-    "reason": None,
-    "steps": 20,
-    "parameters": 4,
-    "order": [3, 2, 1, 0],
-    "ready_s": [0.03, 0.04, 0.05, 0.06],
-    "bytes": [MIB] * 4,
-    "dtypes": ["float32"],
-    "forward_s": 0.02,
-    "backward_s": 0.041,
-    "optimizer_s": 0.004,
-    "step_s": 0.065,
-}
 
 
 def predict(*arguments: object) -> Result:
@@ -48,24 +33,6 @@ def refusal(*arguments: object) -> str:
     return line
 
 
-def measured(world_size: int, cap: float | None, step_s: float, **ready: Any) -> dict[str, Any]:
-    fields = case(strategy="ddp", model="mlp", world_size=world_size, bucket_cap_mb=cap)
-    ranks = [rank(n, step_s, silent_step_s=[0.064, 0.065, 0.067]) for n in range(world_size)]
-    changes = {"gradient_ready": READY | ready, "ranks": ranks}
-    return entry(fields, step_s, launch_changes=changes)
-
-
-def run(*entries: dict[str, Any], bits_per_s: float | None = 1e9) -> dict[str, Any]:
-    """1 Gbit/s gives 4 MiB about 35.5 ms between two ranks."""
-    made = document(list(entries))
-    emulated = None if bits_per_s is None else {"hosts": 2, "rate_bits_per_s": bits_per_s}
-    made["lockstep"]["settings"]["emulate"] = emulated
-    return made
-
-
-ONE_BUCKET = 0.06 + 4 * MIB / (0.945 * 125e6) + 0.001 + 0.004
-
-
 def test_tables_sentences_and_what_lies_beyond(written: Written) -> None:
     path = written(run(measured(2, 25, ONE_BUCKET)))
     done = predict(path, "--world-size", "2,8", "--link", "1Gbit", "--bucket-cap-mb", "25,1")
@@ -77,7 +44,7 @@ def test_tables_sentences_and_what_lies_beyond(written: Written) -> None:
     assert "taken as independent" in text
     assert "needs 3 measured world sizes, found 1" in text
     assert "Best bucket_cap_mb over 1 Gbit/s" in text
-    assert "For 90% efficiency (bucket_cap_mb 25)" in text
+    assert "For 90 % efficiency (bucket_cap_mb 25)" in text
     # The measured case itself, and beside it what was measured.
     assert "101 ms (" in text
 
