@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from reports import words
 from reports.predict_cost import rate
-from reports.predict_fit import ASSUMED_RESIDUAL, CONTENTION_WIDTH
+from reports.predict_fit import ASSUMED_RESIDUAL
 from reports.predict_report import WANTED, Line, PredictReport
 from reports.predict_skew import most_ranks
 
@@ -122,7 +122,7 @@ def _network(report: PredictReport) -> Iterator[str]:
     yield (
         f"Beside its bytes a bucket costs {words.seconds(network.queue_s)} ({origin('queue')}). "
         f"While something is reduced computing takes {words.change(1 + network.contention)} "
-        f"({origin('contention')}; ±{CONTENTION_WIDTH * 100:.0f}{words.SPACE}% is left open before the fit). "
+        f"({origin('contention')}). "
         f"{words.plural(fitted.workers, 'bucket')} at a time "
         f"{'share' if fitted.workers > 1 else 'has'} the link."
     )
@@ -209,6 +209,6 @@ def optima(report: PredictReport) -> Iterator[str]:
         if found:
             latency = "" if latency_s is None else f" at a latency of {words.seconds(latency_s)}"
             yield (
-                f"For {WANTED * 100:.0f}{words.SPACE}% efficiency (bucket_cap_mb {cap(asked.caps_mb[0])}) the network "
-                f"must have{latency}: {words.joined(found)}."
+                f"For {WANTED * 100:.0f}{words.SPACE}% efficiency "
+                f"(bucket_cap_mb {cap(asked.caps_mb[0])}) the network must have{latency}: {words.joined(found)}."
             )
