@@ -210,5 +210,6 @@ def optima(report: PredictReport) -> Iterator[str]:
             latency = "" if latency_s is None else f" at a latency of {words.seconds(latency_s)}"
             yield (
                 f"For {WANTED * 100:.0f}{words.SPACE}% efficiency "
-                f"(bucket_cap_mb {cap(asked.caps_mb[0])}) the network must have{latency}: {words.joined(found)}."
+                f"(bucket_cap_mb {cap(asked.caps_mb[0])}) the network must have{latency}: "
+                f"{words.joined(found)}."
             )
