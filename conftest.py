@@ -70,16 +70,20 @@ def pytest_collection(session: pytest.Session) -> None:
             settings = settings.one_step()
         command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
         screen = Screen(config)
-        # From here on it is closed, whatever happens.
-        config.stash[SESSION] = prepared = Session.prepare(settings, command, screen.say)
+        prepared = Session.prepare(settings, command, screen.say)
         if not config.option.collectonly:
-            prepared.claim()
-            prepared.set_up()
+            try:
+                prepared.claim()
+                prepared.origin.set_up()
+            except BaseException:
+                prepared.close()
+                raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else "the results cannot be written: "
         raise pytest.UsageError(f"{where}{error.strerror}") from None
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
+    config.stash[SESSION] = prepared
     config.stash[SCREEN] = screen
     config.addinivalue_line("filterwarnings", "ignore:Benchmark fixture was not used at all")
     for word in sorted(
@@ -113,13 +117,16 @@ def _parameter(case: Case, session: Session) -> Any:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if SESSION not in config.stash:
         return
+    if any(_case_of(item) for item in items):
+        # A benchmark without a cell in this matrix: pytest would call it skipped.
+        items[:] = [item for item in items if _case_of(item) or BENCH not in item.path.parents]
     for item in items:
         case = _case_of(item)
         if case is not None:
             item.stash[CASE] = case
             item.stash[TIMER] = timer = ReplayTimer()
             # pytest-benchmark's documented way to another timer, and to groups.
-            item.add_marker(pytest.mark.benchmark(timer=timer, group=case.model))
+            item.add_marker(pytest.mark.benchmark(timer=timer, group=case.model or case.collective))
     # In the order of the matrix: what others are compared with comes first.
     items.sort(key=lambda item: _benchmark_of(item) if CASE in item.stash else -1)
 
@@ -281,9 +288,16 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
         path = _place_for(config, document)
         path.write_text(json.dumps(document, allow_nan=False, indent=4))
     journal_is_whole = prepared.finish(config.stash[SCREEN].say)
+    measured = not (
+        _is_disabled(config) or config.option.collectonly or config.getoption("benchmark_skip")
+    )
+    below = prepared.shortfalls() if measured else []
+    for line in below:
+        config.stash[SCREEN].say(line)
     config.stash[SCREEN].end_lines()
     result = yield
-    if session.exitstatus == 0 and not (journal_is_whole and PUT_ELSEWHERE not in config.stash):
+    written = journal_is_whole and PUT_ELSEWHERE not in config.stash
+    if session.exitstatus == 0 and (below or not written):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     return result
 

@@ -13,10 +13,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.nearest import did_you_mean
+from bench.units import bytes_text, parse_bytes
 
-STRATEGIES = ("single", "dp", "data_parallel", "ddp", "all_reduce")
+STRATEGIES = ("single", "dp", "data_parallel", "ddp", "all_reduce", "collective")
 #: One process drives all devices (or the only one): no process group, no rank beside rank 0.
 ONE_PROCESS = ("single", "dp", "data_parallel")
+#: What a case of strategy "collective" measures, in place of a model's training. Of "pairs" every
+#: two ranks exchange ``bytes`` both ways, one pair after another.
+COLLECTIVES = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "pairs")
+DTYPE_BYTES = {
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "float64": 8,
+    "int32": 4,
+    "uint8": 1,
+}
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "strategy": STRATEGIES,
@@ -28,6 +40,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "data": ("synthetic", "loader"),
     "precision": ("fp32", "bf16"),
     "device": ("cpu", "cuda"),
+    "collective": ("", *COLLECTIVES),
+    "dtype": tuple(DTYPE_BYTES),
 }
 
 #: What only DistributedDataParallel reads; elsewhere these stay at their defaults.
@@ -40,6 +54,9 @@ DDP_FIELDS = (
 )
 #: What only a job of several processes reads.
 GROUP_FIELDS = ("backend", "init_method", "launcher", "placement")
+#: What only training reads, and what only a collective does.
+TRAINING_FIELDS = ("model", "batch_size", "scaling", "data", "precision", *DDP_FIELDS)
+COLLECTIVE_FIELDS = ("collective", "bytes", "dtype")
 
 
 @dataclass(frozen=True)
@@ -51,7 +68,8 @@ class Case:
     not 25: DDP then makes the first bucket 1 MiB. ``threads`` None is the sweep's equal share of
     the cores. ``torch`` is the label of the interpreter, empty when there is only one.
     ``placement``: on several hosts the ranks fill one after another (packed) or take turns
-    (spread).
+    (spread). ``collective``, ``bytes`` and ``dtype`` are of strategy "collective" alone, which has
+    no model; ``bytes`` is the whole buffer a rank contributes or receives, whichever is larger.
     """
 
     model: str = "mlp"
@@ -74,6 +92,9 @@ class Case:
     seed: int = 0
     torch: str = ""
     placement: str = "packed"
+    collective: str = ""
+    bytes: int = 0
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         for name in ("model", "torch"):
@@ -90,7 +111,13 @@ class Case:
                     f"{name}={value!r} is not known{did_you_mean(str(value), choices)} "
                     f"(choose from {', '.join(choices)})"
                 )
-        for name, least in (("world_size", 1), ("batch_size", 1), ("seed", 0), ("threads", 1)):
+        for name, least in (
+            ("world_size", 1),
+            ("batch_size", 1),
+            ("seed", 0),
+            ("bytes", 0),
+            ("threads", 1),
+        ):
             value = getattr(self, name)
             if value is None and name == "threads":
                 continue
@@ -100,10 +127,45 @@ class Case:
         number = isinstance(cap, (int, float)) and not isinstance(cap, bool)
         if cap is not None and not (number and 0 < cap < 1e6):
             raise ValueError(f"bucket_cap_mb={cap!r} must be a number above 0, or unset")
-        if not self.model:
-            raise ValueError("model is empty")
+        self._check_collective()
         if self.strategy == "single" and self.world_size != 1:
             raise ValueError(f"strategy=single is one process; world_size={self.world_size} is not")
+
+    def _check_collective(self) -> None:
+        if self.strategy != "collective":
+            if not self.model:
+                raise ValueError("model is empty")
+            for name in COLLECTIVE_FIELDS:
+                if getattr(self, name) != getattr(Case, name):
+                    raise ValueError(
+                        f"{name}={getattr(self, name)} is for strategy=collective, "
+                        f"not for {self.strategy}"
+                    )
+            return
+        if self.model:
+            raise ValueError(f"a collective has no model; model={self.model!r}")
+        if not self.collective:
+            raise ValueError(f"which collective? choose from {', '.join(COLLECTIVES)}")
+        if self.bytes < 1:
+            raise ValueError(f"bytes={self.bytes}: a collective moves at least 1")
+        if self.world_size < 2:
+            raise ValueError("a collective on one rank moves nothing; world_size must be 2 or more")
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is a model and samples, or only communication."""
+        return self.strategy != "collective"
+
+    @property
+    def in_group(self) -> bool:
+        """Whether its processes are ranks of a process group, be it of one."""
+        return self.strategy not in ONE_PROCESS
+
+    @property
+    def granule_bytes(self) -> int:
+        """``bytes`` has to be a multiple of this: whole numbers, and as many for every rank."""
+        shares = self.world_size if self.collective in ("all_gather", "reduce_scatter") else 1
+        return DTYPE_BYTES[self.dtype] * shares
 
     @property
     def global_batch_size(self) -> int:
@@ -118,7 +180,9 @@ class Case:
     @property
     def id(self) -> str:
         """Stable across runs; holds only what is not default."""
-        parts = [self.strategy, _plain(self.model), f"w{self.world_size}"]
+        parts = [self.strategy, _plain(self.model or self.collective), f"w{self.world_size}"]
+        if self.bytes:
+            parts.append(bytes_text(self.bytes))
         if self.batch_size != DEFAULT.batch_size:
             parts.append(f"b{self.batch_size}")
         for name in (
@@ -130,6 +194,7 @@ class Case:
             "data",
             "precision",
             "device",
+            "dtype",
         ):
             if getattr(self, name) != getattr(DEFAULT, name):
                 parts.append(getattr(self, name))
@@ -200,6 +265,11 @@ def parse_value(name: str, text: str) -> Any:
         "default",
     ):
         return None
+    if name == "bytes":
+        try:
+            return parse_bytes(text)
+        except ValueError as error:
+            raise ValueError(f"axis bytes: {error}") from None
     try:
         if isinstance(default, bool):
             return _SWITCH[text.lower()]

@@ -6,6 +6,7 @@ word to the ranks to become new ones; whoever has started them need not start th
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,8 +41,10 @@ class NotOurs:
 class ExternalRanks:
     """``bind``: where ranks find the controller."""
 
-    def __init__(self, bind: tuple[str, int], token: str) -> None:
-        """Raises LaunchError where it cannot listen there."""
+    def __init__(self, bind: tuple[str, int], token: str, token_file: str | None = None) -> None:
+        """``token_file``: where the token is, as others are told. Raises LaunchError where it
+        cannot listen there."""
+        self._token_file = token_file
         self._listener = listen(bind, token)
         #: See bench/topology.py.
         self.hosts: list[dict[str, Any]] = []
@@ -53,7 +56,8 @@ class ExternalRanks:
     def command(self) -> str:
         """With which ranks are started, as far as it can be said here."""
         host, port = reachable(self._listener.address)
-        return f"torchrun … -m bench.worker --controller {host}:{port} --stay 600"
+        file = f" --token-file {shlex.quote(self._token_file)}" if self._token_file else ""
+        return f"torchrun ... -m bench.worker --controller {host}:{port}{file} --stay 600"
 
     def gather(self, models: Sequence[str], timeout_s: float) -> list[dict[str, Any]]:
         """Wait for the ranks, however many there are, which the next ``group`` uses: their hosts
@@ -85,7 +89,13 @@ class ExternalRanks:
             left.stop("controller_restart")
         launched = NotOurs(f"start them with {self.command}")
         try:
-            group = Group(lambda *_: launched, self._world_size, timeout_s, listener=self._listener)
+            group = Group(
+                lambda *_: launched,
+                self._world_size,
+                timeout_s,
+                listener=self._listener,
+                farewell="controller_restart",  # those that came may come again
+            )
         except LaunchError as error:
             raise LaunchError(f"--ranks external: {error}") from None
         self._world_size = group.world_size

@@ -33,12 +33,14 @@ class Group:
         clock: Callable[[], float] = time.monotonic,
         listener: Listener | None = None,
         own_hosts: Collection[str] | None = None,
+        farewell: str = "controller_stop",
     ) -> None:
         """Starts the ranks and waits for them. Raises LaunchError, with nothing left running.
 
         ``world_size`` None is what the first rank says. ``listener``: one that outlives the group;
         otherwise it has one of its own. ``own_hosts``: names of this machine, whose processes can
-        be seen and ended from here.
+        be seen and ended from here. ``farewell``: what ranks are told that came when others did
+        not.
         """
         self._clock = clock
         self._own_hosts = own_hosts if own_hosts is not None else (socket.gethostname(),)
@@ -60,7 +62,7 @@ class Group:
             self._accept(listening, clock() + timeout_s, timeout_s)
             self._check_hosts()
         except BaseException:
-            self.stop()
+            self.stop(farewell)
             raise
         finally:
             for connection in self._waiting:
@@ -80,9 +82,11 @@ class Group:
                 raise LaunchError(problem)
             left_s = deadline - self._clock()
             if left_s <= 0:
+                turned_away = ", ".join(f"{n} {why}" for why, n in listener.dropped.items())
                 raise LaunchError(
                     f"{self._silent()} did not connect within {timeout_s:g} s: "
                     f"{last_line(self._launched.output_tail())}"
+                    + (f" (connections turned away: {turned_away})" if turned_away else "")
                 )
             # Woken at least every second, to notice a launcher that ended without a rank.
             for source in ready([*listener.sources(), *self._waiting], min(1.0, left_s)):

@@ -115,8 +115,14 @@ class Hosts:
 
     def down(self) -> None:
         """Kill what still runs on the hosts and remove them. A second time does nothing."""
+        problems = []
         for space in [*self._spaces, self._switch]:
-            namespaces.remove(space)
+            try:
+                namespaces.remove(space)
+            except HostsError as error:  # the others go all the same
+                problems.append(error)
+        if problems:
+            raise problems[0]
 
     def __enter__(self) -> Hosts:
         return self

@@ -28,6 +28,7 @@ _COMPARED = ("schema", "version", "settings", "machine", "interpreters", "hosts"
 _MAY_DIFFER = {
     "machine.boot_id",
     "settings.matrix",
+    "settings.min_busbw_bytes_per_s",
     "settings.axes",
     "settings.command",
     "settings.largest_world_size",

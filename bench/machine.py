@@ -14,12 +14,7 @@ from typing import Any
 import psutil
 
 from bench.cores import usable_of
-
-#: Variables of the user's that reach the ranks and may change what is measured: kept, recorded.
-KEPT_ENVIRONMENT = re.compile(
-    r"^(NCCL_|GLOO_|OMP_|MKL_|KMP_|GOMP_|TORCH_|PYTORCH_|CUDA_VISIBLE_DEVICES$|HIP_VISIBLE_DEVICES$"
-    r"|CUDA_LAUNCH_BLOCKING$|CUBLAS_|LD_PRELOAD$|MALLOC_)"
-)
+from bench.environment import kept
 
 #: About 10 ms of work, and how often it is done.
 _CALIBRATION_SIZE = 200_000
@@ -43,9 +38,7 @@ def describe() -> dict[str, Any]:
         "memory_bytes": memory.total,
         "os": platform.platform(),
         "boot_id": _read("/proc/sys/kernel/random/boot_id"),
-        "environment": {
-            name: value for name, value in os.environ.items() if KEPT_ENVIRONMENT.match(name)
-        },
+        "environment": kept(os.environ),
     }
 
 

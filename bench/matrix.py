@@ -14,9 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.case import DDP_FIELDS, DEFAULT, FIELD_NAMES, GROUP_FIELDS, Case, parse_value
+from bench.case import (
+    COLLECTIVE_FIELDS,
+    DDP_FIELDS,
+    DEFAULT,
+    FIELD_NAMES,
+    GROUP_FIELDS,
+    ONE_PROCESS,
+    TRAINING_FIELDS,
+    Case,
+    parse_value,
+)
 from bench.nearest import did_you_mean
 from bench.placement import hosts_of
+from bench.units import bytes_text, parse_bytes
 from models.names import check_name
 
 if sys.version_info >= (3, 11):
@@ -25,7 +36,11 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent / "matrices"
-BENCHMARKS = ("scaling", "buckets")
+BENCHMARKS = ("scaling", "buckets", "collectives")
+#: Ranks have a square of pairs: larger jobs measure them where that number is asked for.
+MOST_RANKS_IN_PAIRS = 16
+#: With less an exchange tells the latency of two processes, which an axis may still ask for.
+LEAST_BYTES_OF_PAIRS = 1 << 20
 #: The order in which axes are nested, outermost first: new ranks are started as rarely as can be.
 _ORDER = (
     "launcher",
@@ -41,6 +56,9 @@ _ORDER = (
     "init_method",
     "placement",
     *DDP_FIELDS,
+    "dtype",
+    "collective",
+    "bytes",
     "threads",
     "seed",
     "torch",
@@ -118,11 +136,11 @@ def read_matrix(name: str) -> dict[str, list[Axes]]:
                     raise MatrixError(
                         f"--matrix {path}: unknown axis {field!r}{did_you_mean(field, FIELD_NAMES)}"
                     )
-                axes[field] = (
-                    [_toml_value(v) for v in values]
-                    if isinstance(values, list)
-                    else [_toml_value(values)]
-                )
+                values = values if isinstance(values, list) else [values]
+                try:
+                    axes[field] = [_toml_value(field, value) for value in values]
+                except ValueError as error:
+                    raise MatrixError(f"--matrix {path}: {error}") from None
                 if not axes[field]:
                     raise MatrixError(f"--matrix {path}: axis {field} has no values")
             groups.setdefault(benchmark, []).append(axes)
@@ -157,7 +175,8 @@ def cases(groups: Mapping[str, Sequence[Axes]], axes: Axes, facts: Facts) -> dic
     found: dict[str, list[Case]] = {benchmark: [] for benchmark in BENCHMARKS}
     for benchmark, tables in groups.items():
         for table in tables:
-            for case in _product({**table, **axes}, facts):
+            own = {"strategy": ["collective"]} if benchmark == "collectives" else {}
+            for case in _product({**table, **axes, **own}, facts, "collective" in axes):
                 other = seen.setdefault(case.id, case)
                 if other != case:
                     raise MatrixError(f"two different cells have the id {case.id}")
@@ -176,7 +195,7 @@ def why_not(case: Case, facts: Facts) -> str | None:
         return "nccl moves tensors of GPUs only; device=cpu needs gloo"
     if case.device == "cuda" and facts.gpus == 0:
         return _needs(1, 0)
-    if case.strategy in ("ddp", "all_reduce") and case.backend not in facts.backends:
+    if case.in_group and case.backend not in facts.backends:
         return f"this torch has no {case.backend}"
     if case.strategy in ("dp", "data_parallel"):
         if case.device == "cpu" and case.strategy == "data_parallel":
@@ -188,6 +207,12 @@ def why_not(case: Case, facts: Facts) -> str | None:
             )
         if case.device == "cuda" and case.world_size > facts.gpus:
             return _needs(case.world_size, facts.gpus)
+    if case.bytes % case.granule_bytes:
+        fits = bytes_text(-(-case.bytes // case.granule_bytes) * case.granule_bytes)
+        return (
+            f"{bytes_text(case.bytes)} of {case.dtype} cannot be divided among {case.world_size} "
+            f"ranks; the next size that can is {fits}"
+        )
     if not facts.torchvision and _needs_torchvision(case.model):
         return "needs torchvision, which this interpreter cannot import"
     return _why_not_there(case, facts)
@@ -208,12 +233,13 @@ def _why_not_there(case: Case, facts: Facts) -> str | None:
     return None
 
 
-def _product(axes: Axes, facts: Facts) -> Iterable[Case]:
+def _product(axes: Axes, facts: Facts, pairs_asked: bool) -> Iterable[Case]:
     axes = dict(axes)
     for model in axes.get("model", []):
         problem = check_name(str(model))
         if problem:
             raise MatrixError(problem)
+    asked = axes.get("world_size", [])
     axes["world_size"] = [
         size for value in axes.get("world_size", ["auto"]) for size in _world_sizes(value, facts)
     ]
@@ -222,7 +248,21 @@ def _product(axes: Axes, facts: Facts) -> Iterable[Case]:
     names = [name for name in _ORDER if name in axes]
     assert set(names) == set(axes), "an axis without a place in _ORDER"
     for values in itertools.product(*(axes[name] for name in names)):
-        yield from _case(dict(zip(names, values, strict=True)), facts)
+        fields = dict(zip(names, values, strict=True))
+        if fields.get("strategy") == "collective" and not _is_worth_it(fields, asked, pairs_asked):
+            continue
+        yield from _case(fields, facts)
+
+
+def _is_worth_it(fields: dict[str, Any], asked: Sequence[Any], pairs_asked: bool) -> bool:
+    """Nothing moves on one rank. Pairs of very many ranks, and of few bytes, are measured where
+    that number, and where pairs, are asked for."""
+    ranks, size = fields["world_size"], fields.get("bytes")
+    if fields.get("collective") != "pairs":
+        return bool(ranks != 1)
+    few = isinstance(size, int) and size < LEAST_BYTES_OF_PAIRS and not pairs_asked
+    many = isinstance(ranks, int) and ranks > MOST_RANKS_IN_PAIRS and ranks not in asked
+    return not (ranks == 1 or few or many)
 
 
 def _case(fields: dict[str, Any], facts: Facts) -> Iterable[Case]:
@@ -232,10 +272,13 @@ def _case(fields: dict[str, Any], facts: Facts) -> Iterable[Case]:
         fields["backend"] = "nccl" if fields["device"] == "cuda" and facts.gpus else "gloo"
     strategy = fields.get("strategy", DEFAULT.strategy)
     irrelevant: tuple[str, ...] = () if strategy == "ddp" else DDP_FIELDS
-    if strategy in ("single", "dp", "data_parallel"):
+    irrelevant += TRAINING_FIELDS if strategy == "collective" else COLLECTIVE_FIELDS
+    if strategy in ONE_PROCESS:
         irrelevant += GROUP_FIELDS
     for name in irrelevant:
         fields.pop(name, None)
+    if strategy == "collective":
+        fields["model"] = ""
     if strategy == "single":
         fields["world_size"] = 1
     if fields["world_size"] == 1:
@@ -271,8 +314,11 @@ def _world_sizes(value: Any, facts: Facts) -> list[int]:
     return [value]
 
 
-def _toml_value(value: Any) -> Any:
-    """TOML has no null: an unset bucket_cap_mb or threads is written as "unset"."""
+def _toml_value(field: str, value: Any) -> Any:
+    """TOML has no null: an unset bucket_cap_mb or threads is written as "unset". Sizes may have
+    units."""
+    if field == "bytes" and isinstance(value, str):
+        return parse_bytes(value)
     return None if value == "unset" else value
 
 

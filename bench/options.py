@@ -15,7 +15,12 @@ def add_options(parser: pytest.Parser) -> None:
     defaults = Settings()
     group = parser.getgroup("lockstep", "Lockstep: what is swept and how it is measured")
     add = group.addoption
-    add("--matrix", default=defaults.matrix, metavar="quick|full|FILE.toml", help="cells to sweep")
+    add(
+        "--matrix",
+        default=defaults.matrix,
+        metavar="quick|full|collectives|FILE.toml",
+        help="cells to sweep",
+    )
     add(
         "--axis",
         action="append",
@@ -94,6 +99,14 @@ def add_options(parser: pytest.Parser) -> None:
         default=defaults.launch_timeout_s,
         metavar="SECONDS",
         help="ranks that take longer to start are given up",
+    )
+    add(
+        "--min-busbw",
+        default=None,
+        metavar="RATE",
+        help="what an all_reduce of the largest size, and every pair of ranks, has to give (10GB, "
+        "900Mbit): below it the exit status is 1, and the slowest rank or pair is named "
+        "(--matrix collectives)",
     )
     add(
         "--resume",

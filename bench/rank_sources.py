@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import secrets
 import socket
@@ -166,9 +167,22 @@ class EmulatedRanks(LocalRanks):
 
 
 def reachable(address: tuple[str, int]) -> tuple[str, int]:
-    """An address for others: whoever listens everywhere is reached by the name of his host."""
+    """An address for others: whoever listens everywhere is reached by the name of its host, or
+    where that means itself there (as on Debian) by the address that packets leave with."""
     host, port = address
-    return (socket.gethostname() if host in ("0.0.0.0", "::") else host), port
+    if host not in ("0.0.0.0", "::"):
+        return address
+    name = socket.gethostname()
+    with contextlib.suppress(OSError):
+        if not socket.gethostbyname(name).startswith("127."):
+            return name, port
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unsent,
+    ):
+        unsent.connect(("192.0.2.1", 9))  # for documentation: nobody is there, nothing is sent
+        return str(unsent.getsockname()[0]), port
+    return name, port
 
 
 def _listening(

@@ -58,12 +58,13 @@ def extra_info(
     ``confirmation``: see ``confirmed``; None where the case was not measured once more.
     """
     times = [time for launch in launches for time in launch.step_s]
-    throughput = case.global_batch_size / statistics.median(times)
-    per_rank = throughput / case.world_size
+    # A collective has no samples.
+    samples = case.global_batch_size if case.trains else None
+    throughput = samples / statistics.median(times) if samples else None
     result = {
-        "global_batch_size": case.global_batch_size,
+        "global_batch_size": samples,
         "throughput_samples_per_s": throughput,
-        "throughput_per_rank_samples_per_s": per_rank,
+        "throughput_per_rank_samples_per_s": throughput / case.world_size if throughput else None,
         "launch_of_round": [launch.launch for launch in launches for _ in launch.step_s],
         "label": launches[0].fields.get("label"),
         "warnings": list(warnings),
@@ -102,6 +103,8 @@ def case_warnings(case: Case, launches: Sequence[LaunchResult], cores: int) -> l
     checks = [launch.fields.get("checks") or {} for launch in launches]
     if any(check.get("parameters_equal") is False for check in checks):
         found.append("parameters differ between ranks after the timed pass")
+    if any(check.get("values_right") is False for check in checks):
+        found.append(f"{case.collective} gave wrong values")
     if any(check.get("gradients_match") is False for check in checks):
         worst = max(check.get("gradient_relative_error") or 0 for check in checks)
         found.append(f"gradients do not match those of one process (relative error {worst:.1e})")

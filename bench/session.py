@@ -13,22 +13,18 @@ from typing import Any
 
 import psutil
 
-from bench import interpreters, journal, machine, matrix, origins, regression
+from bench import interpreters, journal, machine, matrix, min_busbw, regression
 from bench.case import DEFAULT, Case
 from bench.controller import Controller
-from bench.external import ExternalRanks
-from bench.hosts import Hosts
 from bench.journal import Journal, Recorded
-from bench.launch import LaunchError
 from bench.matrix import Facts
-from bench.namespaces import HostsError
-from bench.rank_sources import RankSource
+from bench.origins import Origin
 from bench.record import confirmed
 from bench.result import SCHEMA, VERSION, Failure, LaunchResult
 from bench.settings import Settings
 from bench.sweep import Report, Showing, Sweep, unseen, whole_blocks_only
 from bench.terminal import Layout, throughput
-from bench.topology import Topology, recorded
+from bench.topology import Topology
 from models.names import is_file, is_module
 
 #: Begins the name of a sweep's own folder; the number of its process follows.
@@ -44,6 +40,7 @@ class Session:
     interpreters: dict[str, dict[str, Any]]
     facts: dict[str, Facts]
     topology: Topology
+    origin: Origin
     cells: dict[str, list[Case]]
     cores: int
     gpus: int
@@ -60,9 +57,6 @@ class Session:
     controller: Controller | None = None
     layout: Layout = field(default_factory=lambda: Layout(0))
     _folder: tempfile.TemporaryDirectory[str] | None = None
-    _external: ExternalRanks | None = None
-    _emulated: Hosts | None = None
-    _source: RankSource | None = None
 
     @classmethod
     def prepare(
@@ -72,25 +66,16 @@ class Session:
 
         Raises ValueError, in one line, for options that are refused.
         """
-        if settings.ranks != "external":
-            return cls._prepare(settings, command, None, say)
+        origin = Origin(settings)
         try:
-            external = ExternalRanks(settings.bind, origins.token(settings))
-            try:
-                return cls._prepare(settings, command, external, say)
-            except BaseException:
-                external.close()
-                raise
-        except LaunchError as error:
-            raise ValueError(str(error)) from None
+            return cls._prepare(settings, command, origin, say)
+        except BaseException:
+            origin.close()
+            raise
 
     @classmethod
     def _prepare(
-        cls,
-        settings: Settings,
-        command: str,
-        external: ExternalRanks | None,
-        say: Callable[[str], None],
+        cls, settings: Settings, command: str, origin: Origin, say: Callable[[str], None]
     ) -> Session:
         groups = matrix.read_matrix(settings.matrix)
         axes = matrix.parse_axes(settings.axes)
@@ -101,15 +86,8 @@ class Session:
             for model in table.get("model", [])
         ]
         own = sorted({model for model in named if is_file(str(model)) or is_module(str(model))})
-        if external is not None:
-            say(f"waiting for ranks: {external.command}")
-            hosts = external.gather(own, settings.launch_timeout_s)
-            found = {"": hosts[0]["about"]}
-            interpreters.check(found[""], f"{hosts[0]['host']}: ", found[""]["executable"])
-            topology = Topology.of_ranks(hosts)
-        else:
-            found = interpreters.ask(settings.pythons, own)
-            topology = Topology.of_settings(settings, machine.usable_cores())
+        asked = origin.ask(own, say)
+        found, topology = asked.interpreters, asked.topology
         of_label = {
             label: topology.known_to(facts)
             for label, facts in interpreters.facts(found, topology.cores[0]).items()
@@ -134,24 +112,16 @@ class Session:
             cores=topology.all_cores,
             gpus=len(most["gpus"]),
             threads_per_rank=topology.threads_per_rank(runnable),
-            machine=machine.describe() | {"gpus": most["gpus"], "driver": most["driver"]},
+            machine=machine.describe()
+            | {"gpus": most["gpus"], "driver": most["driver"], "environment": asked.environment},
             before=machine.state(),
             definitions={
                 name: model["sha256"]
                 for about in found.values()
                 for name, model in about["models"].items()
             },
-            _external=external,
+            origin=origin,
         )
-
-    def set_up(self) -> None:
-        """Make the hosts that are emulated. Raises ValueError, in one line."""
-        if self.settings.emulate is not None:
-            wanted = self.settings.emulate
-            try:
-                self._emulated = Hosts.up(wanted.hosts, wanted.rate_bits_per_s)
-            except HostsError as error:
-                raise ValueError(f"--emulate: {error}") from None
 
     def why_not(self, case: Case) -> str | None:
         return matrix.why_not(case, self.facts[case.torch])
@@ -206,15 +176,12 @@ class Session:
                 f"{self.settings.journal_path}"
             )
         folder = Path(self._folder.name)
-        self._source = self._external or origins.source(
-            self.settings, self.topology.ranks_of_hosts, self._emulated, folder
-        )
         controller = Controller(
             self.settings,
             dict(self.settings.pythons),
             self.threads_per_rank,
             folder,
-            self._source,
+            self.origin.source(self.topology.ranks_of_hosts, folder),
             self.topology.one_machine,
         )
         self.controller = controller
@@ -288,18 +255,16 @@ class Session:
         try:
             if self.sweep is not None:
                 self.sweep.controller.stop()
-            for source in (self._source, self._external):
-                if source is not None:
-                    source.close()
         finally:
-            if self._emulated is not None:
-                self._emulated.down()
+            self.origin.close()
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
 
     def alone(self, case: Case) -> float | None:
         """Samples per second of the same job on one rank, where this sweep has measured it."""
+        if not case.trains:
+            return None
         baseline = _one_rank(case)
         if self.sweep is None or baseline not in self.sweep.cells:
             return None
@@ -307,6 +272,15 @@ class Session:
         if len(launches) < self.settings.launches:
             return None
         return throughput(baseline, launches)
+
+    def shortfalls(self) -> list[str]:
+        """Who has less than --min-busbw, a line each; none where nothing is asked for."""
+        least = self.settings.min_busbw_bytes_per_s
+        if least is None:
+            return []
+        if self.sweep is None:
+            return min_busbw.shortfalls([], lambda case: [], least)
+        return min_busbw.shortfalls(self.sweep.cells, self.sweep.good, least)
 
     def note_outcome(
         self, case: Case, outcome: str, reason: str | None, failure: Failure | None, rerun: str
@@ -336,7 +310,7 @@ class Session:
             "version": VERSION,
             "settings": self._settings(),
             "machine": self.machine,
-            "hosts": recorded(self._hosts()),
+            "hosts": self.origin.hosts(self.topology, self.machine, self.interpreters, largest),
             "state": {"before": self.before, "after": machine.state()},
             "interpreters": self.interpreters,
             "outcomes": list(self.outcomes.values()),
@@ -368,37 +342,8 @@ class Session:
             "settings": self._settings(),
             "machine": self.machine,
             "interpreters": self.interpreters,
-            # Those that are started, and where, is the settings' to say.
-            "hosts": [f"{host['host']}: ranks {host['ranks']}" for host in self._external.hosts]
-            if self._external is not None
-            else None,
+            "hosts": self.origin.summary(),
         }
-
-    def _hosts(self) -> list[dict[str, Any]]:
-        """The hosts that ranks were on, as far as they are known."""
-        source = self._source or self._external
-        if source is not None and source.hosts:
-            return source.hosts
-        torch = ", ".join(sorted({str(about["torch"]) for about in self.interpreters.values()}))
-        places = [(self.machine["host"], "127.0.0.1", self._largest_world_size())]
-        if self._emulated is not None:
-            emulated = self._emulated
-            ranks = self.topology.ranks_of_hosts
-            places = list(zip(emulated.names, emulated.addresses, ranks, strict=True))
-        found, first = [], 0
-        for name, address, number in places:
-            found.append(
-                {
-                    "host": name,
-                    "address": address,
-                    "ranks": list(range(first, first + number)),
-                    "cores": self.topology.cores[0],
-                    "gpus": [] if self._emulated is not None else self.machine["gpus"],
-                    "torch": torch,
-                }
-            )
-            first += number
-        return found
 
     def _largest_world_size(self) -> int:
         cases = self.sweep.cells if self.sweep else []
@@ -420,11 +365,12 @@ class Session:
             "profiled_steps": settings.profiled_steps,
             "passes": list(settings.passes),
             "isolation": settings.isolation,
+            "min_busbw_bytes_per_s": settings.min_busbw_bytes_per_s,
             "case_timeout_s": settings.case_limit_s,
             "launch_timeout_s": settings.launch_timeout_s,
             "launcher": settings.launcher,
             "nodes": settings.nodes if settings.launcher is not None else None,
-            "ranks": settings.ranks if self._external is not None else None,
+            "ranks": settings.ranks if settings.ranks == "external" else None,
             "emulate": dataclasses.asdict(settings.emulate) if settings.emulate else None,
             "ranks_of_hosts": list(self.topology.ranks_of_hosts) or None,
             "hosts_are_one_machine": self.topology.one_machine or None,

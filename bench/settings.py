@@ -12,9 +12,11 @@ from typing import Any
 from bench import interpreters, launcher
 from bench.hosts import Emulation
 from bench.hosts import parse as parse_emulation
-from bench.units import rate_text
+from bench.units import parse_rate, rate_text
 from bench.wire import address_of
 
+#: Addresses that mean another host on every host.
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ALL_PASSES = ("timed", "check", "profiled", "no_communication", "checkpoint")
 
 
@@ -51,6 +53,8 @@ class Settings:
     bind: tuple[str, int] = ("127.0.0.1", 0)
     token_file: str | None = None
     emulate: Emulation | None = None
+    #: Below this busbw the sweep fails, in bytes per second; None judges nothing.
+    min_busbw_bytes_per_s: float | None = None
     resume: bool = False
     save_traces: bool = False
     data_root: str | None = None
@@ -93,6 +97,7 @@ class Settings:
             bind=_bind(option("--bind")),
             token_file=option("--token-file"),
             emulate=_emulation(option("--emulate")),
+            min_busbw_bytes_per_s=_bytes_per_s(option("--min-busbw")),
             resume=option("--resume"),
             save_traces=option("--save-traces"),
             data_root=option("--data-root"),
@@ -179,6 +184,13 @@ class Settings:
         return self.json_path.with_suffix(".traces").absolute()
 
 
+def _bytes_per_s(text: str | None) -> float | None:
+    try:
+        return parse_rate(text) / 8 if text is not None else None
+    except ValueError as error:
+        raise ValueError(f"--min-busbw: {error}") from None
+
+
 def _bind(text: str | None) -> tuple[str, int]:
     try:
         return address_of(text) if text is not None else Settings.bind
@@ -215,6 +227,11 @@ def _check_hosts(settings: Settings, torch: bool, bind: str | None) -> None:
         launcher.check(settings.launcher)
     elif settings.nodes > 1:
         raise ValueError("--nodes says how many hosts a --launcher starts ranks on: give one")
+    if settings.nodes > 1 and settings.bind[0] in _LOOPBACK:
+        raise ValueError(
+            "--nodes: ranks of other hosts have to find the controller; say --bind HOST:0 with an "
+            "address of this host (--bind 0.0.0.0:0 is any)"
+        )
     if external and torch:
         raise ValueError("--ranks external measures the torch of the ranks: leave out --torch")
     if external and (bind is None or settings.bind[1] == 0):

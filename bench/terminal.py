@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.bandwidth import algbw_bytes_per_s, busbw_bytes_per_s
 from bench.case import Case
+from bench.pairs import pair_seconds
 from bench.precision import median_interval
 from bench.result import Failure, LaunchResult
 
@@ -44,6 +46,13 @@ COLUMNS = (
     Column("all-reduce", _TIME, " all-reduce"),
     Column("hidden", 4, " hidden"),
 )
+#: Of collectives, which have no samples.
+COLLECTIVE_COLUMNS = (
+    Column("time", _TIME),
+    Column("±", 6, gap=" "),
+    Column("algbw", 10, " algbw"),
+    Column("busbw", 10, " busbw"),
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ class Layout:
     width: int | None = None
     time_left: bool = True
     plus_minus: str = "±"
+    #: Of the cases: training, collectives, or both.
+    kinds: tuple[tuple[Column, ...], ...] = (COLUMNS,)
 
     @classmethod
     def of(
@@ -82,6 +93,7 @@ class Layout:
             width=width,
             time_left=time_left,
             plus_minus=legible("±", encoding),
+            kinds=tuple(dict.fromkeys(columns_of(case) for case in cases)) or (COLUMNS,),
         )
 
     @property
@@ -90,16 +102,20 @@ class Layout:
         return self.width is None or self.longest + self._numbers(True) <= self.width
 
     def heading(self) -> str | None:
-        """What stands over the lines of cases; None where each says it itself."""
+        """What stands over the lines of cases; None where each says it itself. One line for each
+        kind of case, so that both can be read where there are both."""
         if self.wordy:
             return None
-        cells = [column.heading.replace("±", self.plus_minus) for column in COLUMNS]
-        return self.line("case", cells)
+        lines = []
+        for columns in self.kinds:
+            cells = [column.heading.replace("±", self.plus_minus) for column in columns]
+            lines.append(self.line("case", cells, columns))
+        return "\n".join(lines)
 
-    def line(self, name: str, cells: Sequence[str]) -> str:
-        """A case's line of numbers, one for each of ``COLUMNS``; an empty one is blank."""
+    def line(self, name: str, cells: Sequence[str], columns: Sequence[Column] = COLUMNS) -> str:
+        """A case's line of numbers, one for each of ``columns``; an empty one is blank."""
         texts = []
-        for column, cell in zip(COLUMNS, cells, strict=True):
+        for column, cell in zip(columns, cells, strict=True):
             shown = f"{cell:>{column.width}}{column.says}" if cell and self.wordy else cell
             texts.append(f"{column.gap}{shown:>{self._column(column, self.wordy)}}")
         return self.after_name(name, "".join(texts).removeprefix(_GAP))
@@ -117,13 +133,20 @@ class Layout:
 
     def _numbers(self, wordy: bool) -> int:
         """How wide the numbers are, with the gaps before them."""
-        return sum(len(column.gap) + self._column(column, wordy) for column in COLUMNS)
+        return max(
+            sum(len(column.gap) + self._column(column, wordy) for column in columns)
+            for columns in self.kinds
+        )
 
     def _column(self, column: Column, wordy: bool) -> int:
         width = column.width
         if column.heading == "±":
             width += len(self.plus_minus) - 1
         return width + len(column.says) if wordy else max(width, len(column.heading))
+
+
+def columns_of(case: Case) -> tuple[Column, ...]:
+    return COLUMNS if case.trains else COLLECTIVE_COLUMNS
 
 
 def launch_line(
@@ -170,15 +193,47 @@ def case_line(
     alone: float | None,
     seconds_left: float | None,
 ) -> str:
-    """A finished case: step, interval, throughput, per cent of ideal, all-reduce, time left.
+    """A finished case: step, interval, throughput, per cent of ideal, all-reduce, time left; of a
+    collective its time, interval, algbw and busbw.
 
     ``alone``: samples per second of the same job on one rank, where that is known.
     """
+    line = (
+        _training_line(layout, case, launches, alone)
+        if case.trains
+        else _collective_line(layout, case, launches)
+    )
+    if layout.time_left and seconds_left:  # nothing is left when interpreters were compared
+        line += f"{_GAP}{duration(seconds_left)} left"
+    return line
+
+
+def _collective_line(layout: Layout, case: Case, launches: Sequence[LaunchResult]) -> str:
+    """Of pairs the time is a round over all, and the rate that of the slowest pair."""
+    time_s = step_time_s(launches)
+    if case.collective == "pairs":
+        slowest_s = max(pair_seconds([launch.fields for launch in launches]).values())
+        algbw, busbw = None, busbw_bytes_per_s("send_recv", case.bytes, slowest_s, 2)
+    else:
+        algbw = algbw_bytes_per_s(case.bytes, time_s)
+        busbw = busbw_bytes_per_s(case.collective, case.bytes, time_s, case.world_size)
+    cells = [
+        _time(time_s),
+        half_width(launches).replace("±", layout.plus_minus),
+        "" if algbw is None else bandwidth(algbw),
+        "" if busbw is None else bandwidth(busbw),
+    ]
+    return layout.line(case.id, cells, COLLECTIVE_COLUMNS)
+
+
+def _training_line(
+    layout: Layout, case: Case, launches: Sequence[LaunchResult], alone: float | None
+) -> str:
     per_second = throughput(case, launches)
     # Ideal: as many times the samples of one rank as there are ranks.
     ideal = per_second / (case.world_size * alone) if alone and case.world_size > 1 else None
     reduce, hidden = communication(launches) if case.processes > 1 else (None, None)
-    line = layout.line(
+    return layout.line(
         case.id,
         [
             _time(step_time_s(launches)),
@@ -189,9 +244,6 @@ def case_line(
             "" if hidden is None else f"{hidden:.0%}",
         ],
     )
-    if layout.time_left and seconds_left:  # nothing is left when interpreters were compared
-        line += f"{_GAP}{duration(seconds_left)} left"
-    return line
 
 
 def ending_line(layout: Layout, case_id: str, outcome: str, sentence: str) -> str:
@@ -272,6 +324,15 @@ def _time(seconds: float) -> str:
         return f"{seconds:.2f} s"
     milliseconds = seconds * 1e3
     return f"{milliseconds:.3f} ms" if milliseconds < 10 else f"{milliseconds:.2f} ms"
+
+
+def bandwidth(bytes_per_s: float) -> str:
+    """Decimal units: '1.23 GB/s', '118 MB/s'."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if bytes_per_s >= 0.9995 * factor:
+            value = bytes_per_s / factor
+            return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}/s"
+    return f"{bytes_per_s:.0f} B/s"
 
 
 def _rate(per_second: float) -> str:

@@ -22,6 +22,7 @@ _PARTS = {
     "scaling": ("scaling", ["file", "model", "kind"]),
     "waterfall": ("waterfall", ["file", "model"]),
     "all-reduce": ("all_reduce", ["file", "model"]),
+    "collectives": ("collectives", ["file", "collective"]),
     "buckets": ("buckets", ["file", "group"]),
     "strategies": ("strategies", ["file", "model"]),
 }

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pandas as pd
 
 from reports import words
-from reports.drawing import PHASE_COLOURS, axes_in_page_style
+from reports.drawing import PHASE_COLOURS, axes_in_page_style, contrasting
 from reports.frames import Row, rows
 from reports.svg import inline_svg
 
@@ -16,8 +13,6 @@ from reports.svg import inline_svg
 _MOST_SIZES = 3
 #: Smaller differences all have nearly the colour of the best.
 _LEAST_REACH = 0.1
-#: The luminance at which black and white words stand out equally.
-_MIDDLE = 0.18
 _NAMES_OF_VIEW = {False: "no", True: "yes", None: "not stated"}
 
 
@@ -58,7 +53,7 @@ def buckets(table: pd.DataFrame, name: str) -> str | None:
             linecolor="none",
             ax=axes,
         )
-        _contrasting(axes, values.notna().to_numpy().ravel())
+        contrasting(axes, values.notna().to_numpy().ravel())
         axes.set(xlabel="gradient_as_bucket_view", ylabel="bucket_cap_mb")
         axes.set_title("Throughput relative to the best")
         axes.tick_params(length=0, labelrotation=0)
@@ -69,21 +64,6 @@ def buckets(table: pd.DataFrame, name: str) -> str | None:
         )
         title = f"Bucket settings: {table['group'].iloc[0]} ({table['file'].iloc[0]})"
         return inline_svg(figure, name, title, spoken)
-
-
-def _contrasting(axes: Any, is_shown: Any) -> None:
-    """Words in a cell are black or white, whichever stands out more from its colour."""
-    from matplotlib.colors import to_rgb
-
-    colours = axes.collections[0].get_facecolors()[is_shown]
-    for text, colour in zip(axes.texts, colours, strict=True):
-        text.set_color("#ffffff" if _luminance(to_rgb(colour)) < _MIDDLE else "#111111")
-
-
-def _luminance(rgb: Sequence[float]) -> float:
-    """Relative luminance, 0 to 1 (WCAG 2, definition)."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def relative(row: Row) -> str:

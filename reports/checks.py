@@ -19,6 +19,8 @@ def failed_checks(launches: Iterable[dict[str, Any]]) -> list[str]:
         checks = table(launch.get("checks"))
         if flag(checks.get("parameters_equal")) is False:
             found.append("Parameters differ between ranks after the timed pass.")
+        if flag(checks.get("values_right")) is False:
+            found.append("The collective gave wrong values.")
         if flag(checks.get("gradients_match")) is False:
             error = number(checks.get("gradient_relative_error"))
             by = f" (relative error {error:.1e})" if error is not None else ""

@@ -125,7 +125,7 @@ def _unknown(file: Row) -> list[str]:
 
 
 def _of_environments(base: Row, new: Row) -> list[str]:
-    """Variables that reach the ranks (bench.machine.KEPT_ENVIRONMENT)."""
+    """Variables that reach the ranks (bench/environment.py)."""
     return [
         _said(name, base.get(name), new.get(name))
         for name in sorted(base.keys() | new.keys())

@@ -8,7 +8,7 @@ beside them, and what is judged has a sign or a shape of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,6 +52,8 @@ LEGEND_LINE_INCHES = 0.17
 SMALL = 8.4
 #: Letters that fit side by side in a figure.
 LONGEST_HEADING = 48
+#: The luminance at which black and white words stand out equally.
+_MIDDLE = 0.18
 #: matplotlib's markers as letters.
 _GLYPHS = {"o": "●", "s": "■", "D": "◆", "^": "▲", "v": "▼", "P": "✚", "*": "★", "X": "✖"}
 
@@ -255,3 +257,18 @@ def named_apart(labels: list[str]) -> tuple[dict[str, str], str]:
         short, said = labels, ""
     names = {label: words.shortened(text, 48) for label, text in zip(labels, short, strict=True)}
     return names, said
+
+
+def contrasting(axes: Any, is_shown: Any) -> None:
+    """Words in a cell are black or white, whichever stands out more from its colour."""
+    from matplotlib.colors import to_rgb
+
+    colours = axes.collections[0].get_facecolors()[is_shown]
+    for text, colour in zip(axes.texts, colours, strict=True):
+        text.set_color("#ffffff" if _luminance(to_rgb(colour)) < _MIDDLE else "#111111")
+
+
+def _luminance(rgb: Sequence[float]) -> float:
+    """Relative luminance, 0 to 1 (WCAG 2, definition)."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from bench.case import DEFAULT, FIELD_NAMES
+from bench.case import DEFAULT, FIELD_NAMES, TRAINING_FIELDS
 from reports import checks, children, hosts
 from reports.frames import Row
 from reports.source import (
@@ -75,6 +75,8 @@ def typed_fields(fields: dict[str, Any]) -> Row:
     if "bucket_cap_mb" in fields:
         stated = fields["bucket_cap_mb"]
         row["bucket_cap_set"] = False if stated is None else row["bucket_cap_mb"] is not None
+    if row["strategy"] == "collective":
+        row |= dict.fromkeys(TRAINING_FIELDS)  # there is no batch, whatever its default
     other = {name: value for name, value in fields.items() if name not in FIELD_NAMES}
     row["other"] = json.dumps(other, sort_keys=True, allow_nan=False) if other else None
     return row
@@ -250,6 +252,7 @@ def _rank_rows(launches: Sequence[dict[str, Any]], first: int) -> list[Row]:
                 "wait_s": number(waits[n]) if 0 <= n < len(waits) else None,
                 "peak_bytes": whole(memory.get("peak_bytes")),
                 "peak_kind": text(memory.get("kind")),
+                "pair_s": _pairs(table(rank.get("pair_s"))),
             }
             for name in ("calls_per_step", "bytes_per_step", "all_reduce_s", "exposed_s"):
                 row[name] = number(communication.get(name))
@@ -268,6 +271,12 @@ def _rank_rows(launches: Sequence[dict[str, Any]], first: int) -> list[Row]:
                 row[name] = number(life.get(name))
             found.append(row)
     return found
+
+
+def _pairs(seconds: dict[str, Any]) -> dict[int, float] | None:
+    """By the other rank's number the time of an exchange with it."""
+    found = {int(n): positive(value) for n, value in seconds.items() if n.isdecimal()}
+    return {n: value for n, value in found.items() if value is not None} or None
 
 
 def _across_ranks(across: dict[str, Any]) -> Row:

@@ -12,6 +12,7 @@ from bench.nearest import did_you_mean
 from reports import (
     all_reduce_figure,
     bucket_figure,
+    collectives_figure,
     memory_figures,
     phases_figure,
     scaling_figures,
@@ -38,6 +39,8 @@ NAMES = {
     "phases": "the phases of a step",
     "timeline": "one step on all ranks",
     "all-reduce": "all-reduce time of each rank",
+    "busbw": "bus bandwidth of a collective against its size",
+    "pairs": "every two ranks alone",
     "buckets": "bucket cap against bucket view",
     "bucket-memory": "memory with and without the bucket view",
     "strategies": "DDP against DataParallel",
@@ -119,6 +122,11 @@ def choices(tables: Tables, case: str | None = None) -> Iterator[Choice]:
     for name, table, by, draw in of_cases:
         one = table if case is None else table[table["id"] == case]
         yield from _each(name, one, by, draw)
+    for name, table, by, draw in (
+        ("busbw", tables.collectives, ["collective"], collectives_figure.busbw),
+        ("pairs", tables.pairs, ["id"], collectives_figure.pairs),
+    ):
+        yield from _each(name, table, by, draw)
     yield from _each("buckets", tables.buckets, ["group"], bucket_figure.buckets)
     yield from _each(
         "bucket-memory", tables.bucket_memory, ["group"], memory_figures.view_memory, "off_id"

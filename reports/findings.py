@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports import answers, words
+from reports import answers, collectives_answers, words
 from reports.answers import Answer
 from reports.frames import Row, groups, rows
 from reports.stats import FROM_LAUNCHES, FROM_ONE_LAUNCH
@@ -43,6 +43,7 @@ def of_models(tables: Tables, file: str) -> list[Finding]:
     waterfalls = groups(rows(tables.waterfall), "cell")
     checks = groups((row for row in rows(tables.trust) if row["file"] == file), "cell")
     cells = [row for row in rows(tables.cells) if row["file"] == file]
+    cells = [row for row in cells if row["strategy"] != "collective"]
     found = []
     for name, own in groups_of_model(cells).items():
         quoted = largest.get(name, [])
@@ -64,7 +65,8 @@ def of_models(tables: Tables, file: str) -> list[Finding]:
             ),
         ]
         found.append(Finding(name, _headline(of_best), given))
-    return found
+    network = collectives_answers.of_collectives(tables, file)
+    return found + ([Finding("collectives", *network)] if network else [])
 
 
 def _headline(best: Row | None) -> str:

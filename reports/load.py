@@ -39,6 +39,7 @@ _KIND_OF_FIELD = {
     "batch_size": "Int64",
     "threads": "Int64",
     "seed": "Int64",
+    "bytes": "Int64",
     "bucket_cap_mb": "Float64",
     "gradient_as_bucket_view": "boolean",
     "find_unused_parameters": "boolean",
@@ -79,6 +80,7 @@ RANK_COLUMNS = {
         Int64="cell launch rank peak_bytes",
         string="host device_name peak_kind",
         Float64="calls_per_step bytes_per_step overlap_ratio explained_ratio",
+        object="pair_s",
     ),
     **dict.fromkeys(_RANK_SECONDS, "Float64"),
 }

@@ -18,6 +18,7 @@ from reports import (
     all_reduce_figure,
     bucket_figure,
     cases_table,
+    collectives_section,
     figure_sections,
     files_section,
     findings,
@@ -29,6 +30,7 @@ from reports import (
     words,
 )
 from reports.bounds import MOST_ROWS, bounded, first_rows
+from reports.collectives import is_collective
 from reports.drawing import MOST_CASES, MOST_FIGURES
 from reports.environment import ENVIRONMENT
 from reports.frames import groups, rows
@@ -51,7 +53,8 @@ SCRIPTS = (
 
 def render(tables: Tables) -> str:
     """The whole page. The same records give the same text."""
-    models = list(dict.fromkeys(map(words.model, rows(tables.cells))))
+    trained = tables.cells[~is_collective(tables.cells)]
+    models = list(dict.fromkeys(map(words.model, rows(trained)))) or ["collectives"]
     shown, lost = bounded(tables)
     sections = []
     for name, title, make in SECTIONS:
@@ -263,6 +266,7 @@ SECTIONS: list[tuple[str, str, Section]] = [
     ("scaling", "Scaling", scaling),
     ("waterfall", "Where the time goes", time_goes),
     ("all-reduce", "All-reduce", all_reduce),
+    ("collectives", "Collectives", collectives_section.section),
     ("buckets", "Bucket settings", buckets),
     ("strategies", "DDP against DataParallel", strategies),
     ("memory", "Memory", figure_sections.memory),

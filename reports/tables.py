@@ -8,6 +8,7 @@ import pandas as pd
 
 from reports.bucket_memory import bucket_memory_table
 from reports.choices import bucket_table, strategy_table
+from reports.collectives import collective_table, fit_table, is_collective, pair_table
 from reports.communication import all_reduce_bars, all_reduce_table
 from reports.comparison import Comparison, compare
 from reports.load import Records
@@ -45,6 +46,10 @@ class Tables:
     timelines: pd.DataFrame
     #: Cases that have none although one was recorded, with their reasons.
     no_timelines: pd.DataFrame
+    #: Of collectives, which are in no table of training; in ``cells`` and ``trust`` are both.
+    collectives: pd.DataFrame
+    fits: pd.DataFrame
+    pairs: pd.DataFrame
     trust: pd.DataFrame
     best: pd.DataFrame
     largest: pd.DataFrame
@@ -55,7 +60,9 @@ class Tables:
 
 
 def compute(records: Records) -> Tables:
-    cells = with_estimates(records.cells, records.launches)
+    every = with_estimates(records.cells, records.launches)
+    cells = every[~is_collective(every)]
+    collectives = collective_table(every, records.ranks)
     scaling = scaling_table(cells)
     waterfall = waterfall_table(cells, records.launches, records.ranks)
     all_reduce = all_reduce_table(cells, records.launches, records.ranks)
@@ -63,7 +70,7 @@ def compute(records: Records) -> Tables:
     timelines, no_timelines = timeline_table(cells, records.timelines, records.stretches)
     return Tables(
         records=records,
-        cells=cells,
+        cells=every,
         scaling=scaling,
         waterfall=waterfall,
         all_reduce=all_reduce,
@@ -77,11 +84,14 @@ def compute(records: Records) -> Tables:
         memory=memory_table(cells, records.ranks),
         timelines=timelines,
         no_timelines=no_timelines,
-        trust=trust_table(cells, records.launches, records.ranks, records.files, waterfall),
+        collectives=collectives,
+        fits=fit_table(collectives),
+        pairs=pair_table(every, records.ranks),
+        trust=trust_table(every, records.launches, records.ranks, records.files, waterfall),
         best=best_table(cells),
         largest=largest_table(scaling),
         versions=[
-            compare(records, cells, waterfall, of_run(records, file))
+            compare(records, every, waterfall, of_run(records, file))
             for file in comparable_runs(records)
         ],
         beside=side_by_side(records, cells),

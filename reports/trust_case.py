@@ -35,7 +35,9 @@ def of_case(cell: Row, launches: list[Row], ranks: list[Row], exposed: Row | Non
     """The checks of one case: check, verdict, value and sentence."""
     steps = [own for launch in launches for own in launch["child_step_s"] or []]
     noun = "child" if any((launch["children"] or 1) > 1 for launch in launches) else "launch"
-    found = [_slow_down(launches), _explained(ranks)]
+    # A collective is not profiled: the whole step is the one thing that is asked for.
+    collective = cell["strategy"] == "collective"
+    found = [] if collective else [_slow_down(launches), _explained(ranks)]
     if cell["strategy"] == "ddp":
         found.append(_own_times(ranks, cell["world_size"]))
         if (cell["world_size"] or 0) > 1:

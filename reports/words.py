@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.case import DDP_FIELDS, DEFAULT, FIELD_NAMES
+from bench.units import bytes_text
 from reports.frames import Row
 
 BLANK = "–"
@@ -12,7 +13,10 @@ BLANK = "–"
 SPACE = "\u00a0"
 THOUSANDS = "\u202f"
 _TOLD_APART_ELSEWHERE = frozenset(
-    ("model", "strategy", "backend", "world_size", "batch_size", "scaling", "threads", "torch")
+    (
+        *("model", "strategy", "backend", "world_size", "batch_size", "scaling", "threads"),
+        *("torch", "collective"),
+    )
 )
 
 
@@ -72,6 +76,38 @@ def size(value: float | None) -> str:
     return f"{value:.0f}{SPACE}B"
 
 
+def rate(bytes_per_s: float | None) -> str:
+    """Bytes per second in decimal units: '1.05 GB/s'."""
+    return BLANK if bytes_per_s is None else f"{size(bytes_per_s)}/s"
+
+
+def binary(value: int | None) -> str:
+    """A size that somebody chose, in binary units: '64 KiB'."""
+    if value is None:
+        return BLANK
+    text = bytes_text(value)
+    return f"{text[:-3]}{SPACE}{text[-3:]}" if text.endswith("iB") else f"{value}{SPACE}B"
+
+
+def cost(row: Row) -> str:
+    """A row of collectives.fit_table in a sentence: what a collective costs by its size."""
+    begin = f"{row['series']}, {row['regime']}: "
+    if row["alpha_s"] is None and row["rate_bytes_per_s"] is None:
+        return f"{begin}no fit, {row['note']}."
+    parts = [seconds(row["alpha_s"])] if row["alpha_s"] is not None else []
+    if row["rate_bytes_per_s"] is not None:
+        parts.append(f"bytes ÷ {rate(row['rate_bytes_per_s'])}")
+    text = f"{begin}time = {' + '.join(parts)}, "
+    text += f"from {row['sizes']} sizes ({binary(row['least_bytes'])} to "
+    text += f"{binary(row['most_bytes'])})"
+    if row["rms_relative_residual"] is None:
+        text += "; too few sizes to say how well that fits"
+    else:
+        text += f"; off by {percent(row['rms_relative_residual'])} (root mean square), at most "
+        text += percent(row["largest_relative_residual"])
+    return text + (f"; {row['note']}." if row["note"] else ".")
+
+
 def saved(row: Row) -> str:
     """A row of bucket_memory in words: 'saved 42.1 MB of 44.7 MB of gradients (94 %)'."""
     bytes_ = row["saved_bytes"]
@@ -129,6 +165,8 @@ def settings(row: Row) -> list[str]:
             continue
         if name in DDP_FIELDS and row["strategy"] not in (None, "ddp"):
             continue
+        if name == "bytes":
+            value = bytes_text(value)
         found.append(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}")
     if row["torch"]:
         found.append(f"torch={row['torch']}")
@@ -141,6 +179,9 @@ def series(row: Row, kind: str) -> str:
     """What one line of a scaling figure holds: 'ddp, gloo, batch 32 per rank'."""
     # Legends cut a long name at its end, and the label tells two lines apart.
     parts = [f"torch={row['torch']}"] if row["torch"] else []
+    if row["strategy"] == "collective":
+        parts += [row["collective"] or "collective not stated", row["backend"] or BLANK]
+        return ", ".join(parts + settings(row | {"torch": None}))
     parts.append(row["strategy"] or "strategy not stated")
     if row["backend"] and row["strategy"] in (None, "ddp", "all_reduce"):
         parts.append(row["backend"])
@@ -157,9 +198,11 @@ def case(row: Row) -> str:
 
 
 def model(row: Row) -> str:
-    """The model's name, else the group pytest-benchmark has for the case."""
+    """The model's name, else the collective, else the group pytest-benchmark has for the case."""
     if row["model"]:
         return str(row["model"])
+    if row.get("collective"):
+        return str(row["collective"])
     return f"group {row['group']}" if row["group"] else "model not stated"
 
 

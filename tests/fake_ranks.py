@@ -25,7 +25,12 @@ class FakeRanks:
     behave: Behaviour
     silent: tuple[int, ...] = ()
     host: str = field(default_factory=socket.gethostname)
+    local_ranks: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()  # of each rank, where they are on several
     twins: bool = False  # every process says it is rank 0
+    #: What each says it has when it is asked, by host.
+    abouts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    restarted: list[int] = field(default_factory=list)
     watched: list[int] = field(default_factory=list)
     stopped: list[list[int]] = field(default_factory=list)
     told_to_stop: list[int] = field(default_factory=list)
@@ -48,15 +53,16 @@ class FakeRanks:
 
     def _serve(self, rank: int, world_size: int, address: tuple[str, int], token: str) -> None:
         connection = connect(*address, token)
+        host = self.hosts[rank] if self.hosts else self.host
         connection.send(
             {
                 "type": "rank_ready",
                 "rank": 0 if self.twins else rank,
-                "local_rank": rank,
+                "local_rank": self.local_ranks[rank] if self.local_ranks else rank,
                 "world_size": self.world_size_said or world_size,
-                "host": self.host,
+                "host": host,
                 "pid": 100 + rank,
-                "address": "127.0.0.1",
+                "address": f"10.0.0.{1 + self.hosts.index(host)}" if self.hosts else "127.0.0.1",
             }
         )
         try:
@@ -74,6 +80,13 @@ class FakeRanks:
                     self.aborted.append(rank)
                     if not self.deaf:
                         ended(connection, exit_code=None, signal="SIGKILL")
+                elif message["type"] == "controller_probe":
+                    about = self.abouts[host] | {"asked": message["models"]}
+                    connection.send({"type": "rank_probed", "about": about, "problem": None})
+                elif message["type"] == "controller_restart":
+                    self.restarted.append(rank)
+                    self._serve(rank, world_size, address, token)
+                    return
                 else:
                     assert message["type"] == "controller_stop"
                     self.told_to_stop.append(rank)
@@ -111,6 +124,14 @@ def rendezvous(rank: int, connection: Connection) -> None:
 def well(rank: int, connection: Connection, job: Message) -> None:
     rendezvous(rank, connection)
     connection.send({"type": "rank_done", "record": {"rank": rank, "port": job["port"]}})
+    ended(connection)
+
+
+def measured(rank: int, connection: Connection, job: Message) -> None:
+    rendezvous(rank, connection)
+    times = [0.1 + rank, 0.3 - rank / 10]
+    record = {"rank": rank, "host": "h", "timed_step_s": times, "job": {"parameters": 67}}
+    connection.send({"type": "rank_done", "record": record})
     ended(connection)
 
 

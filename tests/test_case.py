@@ -3,12 +3,21 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import fields
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.case import CHOICES, DDP_FIELDS, DEFAULT, FIELD_NAMES, Case, parse_value
+from bench.case import (
+    CHOICES,
+    COLLECTIVE_FIELDS,
+    DDP_FIELDS,
+    DEFAULT,
+    FIELD_NAMES,
+    Case,
+    parse_value,
+)
 
 
 def test_an_id_holds_only_what_is_not_default() -> None:
@@ -16,6 +25,19 @@ def test_an_id_holds_only_what_is_not_default() -> None:
     assert Case(model="resnet18", world_size=2).id == "ddp-resnet18-w2"
     case = Case(model="a/b c.py", backend="nccl", batch_size=8, gradient_as_bucket_view=True)
     assert case.id == "ddp-a_b_c-w1-b8-nccl-view"
+
+
+COLLECTIVE = Case(
+    model="", strategy="collective", collective="all_reduce", bytes=1 << 20, world_size=2
+)
+
+
+def test_a_collective_has_no_samples_and_its_size_in_its_id() -> None:
+    assert COLLECTIVE.id == "collective-all_reduce-w2-1MiB"
+    assert COLLECTIVE.replace(dtype="uint8").id == "collective-all_reduce-w2-1MiB-uint8"
+    assert COLLECTIVE.in_group and not COLLECTIVE.trains
+    assert COLLECTIVE.granule_bytes == 4
+    assert COLLECTIVE.replace(collective="all_gather", world_size=3).granule_bytes == 12
 
 
 def test_unset_and_25_are_different_cases() -> None:
@@ -26,7 +48,12 @@ def test_unset_and_25_are_different_cases() -> None:
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Case)])
 def test_every_field_shows_in_the_id(name: str) -> None:
+    base = DEFAULT
+    if name in COLLECTIVE_FIELDS:
+        base = COLLECTIVE
     other = {
+        "collective": "broadcast",
+        "bytes": 4096,
         "model": "cifar_cnn",
         "strategy": "all_reduce",
         "world_size": 4,
@@ -36,14 +63,14 @@ def test_every_field_shows_in_the_id(name: str) -> None:
         "seed": 9,
         "torch": "old",
     }
-    default = getattr(DEFAULT, name)
+    default = getattr(base, name)
     if isinstance(default, bool):
         value: object = not default
     elif name in other:
         value = other[name]
     else:
         value = next(choice for choice in CHOICES[name] if choice != default)
-    assert DEFAULT.replace(**{name: value}).id != DEFAULT.id
+    assert base.replace(**{name: value}).id != base.id
 
 
 def any_case() -> st.SearchStrategy[Case]:
@@ -62,13 +89,21 @@ def any_case() -> st.SearchStrategy[Case]:
         "threads": st.none() | st.integers(1, 512),
         "seed": st.integers(0, 2**31),
         "torch": st.text(),
+        "bytes": st.integers(1, 2**32),
     }
     assert set(fields_) == set(FIELD_NAMES)
-    return st.fixed_dictionaries(fields_).map(
-        lambda values: Case.from_dict(
-            {**values, "world_size": 1} if values["strategy"] == "single" else values
-        )
-    )
+    return st.fixed_dictionaries(fields_).map(_made_to_fit)
+
+
+def _made_to_fit(values: dict[str, Any]) -> Case:
+    """A model has no bytes, a collective no model and two ranks or more."""
+    if values["strategy"] == "collective":
+        values["model"] = ""
+        values["collective"] = values["collective"] or "all_reduce"
+        values["world_size"] = max(2, values["world_size"])
+    else:
+        values = {name: value for name, value in values.items() if name not in COLLECTIVE_FIELDS}
+    return Case.from_dict({**values, "world_size": 1} if values["strategy"] == "single" else values)
 
 
 @given(any_case())
@@ -87,6 +122,8 @@ def test_an_id_is_one_word_for_the_shell_and_for_pytest(case: Case) -> None:
 def test_a_field_at_its_default_is_not_in_the_id(case: Case, name: str) -> None:
     """Only strategy, model and world size always are."""
     if name in ("strategy", "world_size"):
+        return
+    if name in COLLECTIVE_FIELDS or not case.trains:
         return
     plain = Case(model="m", world_size=case.world_size if case.strategy != "single" else 1)
     value = getattr(case, name)
@@ -126,6 +163,12 @@ def test_an_unknown_field_is_refused_by_name() -> None:
         ({"torch": None}, "torch=None must be text"),
         ({"strategy": "single", "world_size": 2}, "strategy=single is one process"),
         ({"model": ""}, "model is empty"),
+        ({"bytes": 4}, "bytes=4 is for strategy=collective, not for ddp"),
+        ({"strategy": "collective"}, "a collective has no model"),
+        ({"strategy": "collective", "model": ""}, "which collective"),
+        ({"strategy": "collective", "model": "", "collective": "pairs"}, "at least 1"),
+        (COLLECTIVE.replace(collective="pairs").to_dict() | {"world_size": 1}, "moves nothing"),
+        ({"dtype": "float8"}, "dtype='float8' is not known"),
     ],
 )
 def test_bad_values_are_refused(changes: dict[str, object], message: str) -> None:
@@ -153,6 +196,7 @@ def test_the_batch_of_the_whole_job() -> None:
         ("threads", "2", 2),
         ("model", "sleep:layers=2:mb=1", "sleep:layers=2:mb=1"),
         ("backend", "nccl", "nccl"),
+        ("bytes", "64MiB", 64 << 20),
     ],
 )
 def test_values_as_typed(name: str, text: str, value: object) -> None:
@@ -169,6 +213,7 @@ def test_values_as_typed(name: str, text: str, value: object) -> None:
         ("bucket_cap_mb", "nan", "'nan' is not a number"),
         ("bucket_cap_mb", "inf", "'inf' is not a number"),
         ("static_graph", "perhaps", "'perhaps' is not true or false"),
+        ("bytes", "much", "axis bytes: 'much' is not a size"),
         ("backend", "nccll", "'nccll' is not known; did you mean 'nccl'?"),
     ],
 )

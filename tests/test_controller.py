@@ -16,7 +16,7 @@ from bench.launch import LaunchError
 from bench.result import Failure, LaunchResult
 from bench.settings import Settings
 from bench.wire import Connection, Message
-from tests.fake_ranks import Behaviour, FakeRanks, ended, rendezvous
+from tests.fake_ranks import Behaviour, FakeRanks, ended, measured, rendezvous
 
 
 @dataclass
@@ -49,14 +49,6 @@ class Launches:
     @property
     def jobs(self) -> list[Message]:
         return [job for group in self.groups for rank, job in group.jobs if rank == 0]
-
-
-def measured(rank: int, connection: Connection, job: Message) -> None:
-    rendezvous(rank, connection)
-    times = [0.1 + rank, 0.3 - rank / 10]
-    record = {"rank": rank, "host": "h", "timed_step_s": times, "job": {"parameters": 67}}
-    connection.send({"type": "rank_done", "record": record})
-    ended(connection)
 
 
 @pytest.fixture

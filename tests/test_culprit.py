@@ -124,6 +124,19 @@ def test_ranks_at_the_same_place_are_named_in_one_breath() -> None:
     assert time_out({0: parts[0], 1: parts[1]}, "x").message == "x: ranks 0, 1 in timed step 3"
 
 
+def test_on_several_hosts_every_rank_is_named_with_its_own() -> None:
+    parts = {
+        rank: Part(rank, host=host, phase="timed", step=3, silent=silent, collectives=9)
+        for rank, (host, silent) in enumerate([("a", False), ("a", False), ("b", True)])
+    }
+    failure = time_out(parts, "timed did not end within 5 s")
+    assert (failure.rank, failure.host) == (2, "b")
+    assert failure.message == (
+        "timed did not end within 5 s: ranks 0, 1 on a in timed step 3; "
+        "rank 2 on b in timed step 3, does not answer (state unknown)"
+    )
+
+
 def test_the_innermost_call_is_the_main_threads() -> None:
     assert innermost_call(IN_FORWARD) == "forward (me/model.py:12)"
     assert innermost_call("") is None

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from bench.case import Case
 from bench.deadlines import Limits
 from bench.group import Group
 from bench.launch import LaunchError
@@ -93,6 +94,39 @@ def test_an_idle_group_knows_when_it_is_of_no_more_use() -> None:
     group.ranks[1].connection._socket.shutdown(socket.SHUT_RDWR)
     assert group.problem() == "rank 1 ended while it was idle"
     group.stop()
+
+
+def test_a_case_takes_its_ranks_by_its_placement() -> None:
+    ranks = FakeRanks(well, hosts=("a", "a", "b", "b"))
+    group = Group(ranks, 4, timeout_s=10)
+    for placement, launched in (("packed", [0, 1]), ("spread", [0, 2])):
+        ranks.jobs.clear()
+        job = {"world_size": 2, "port": None, "case": Case(placement=placement).to_dict()}
+        answer = group.run(job, Limits(5))
+        assert isinstance(answer, list)
+        # The second of them is rank 1 of the case, whatever number its launcher gave it.
+        assert [job["rank"] for _, job in ranks.jobs] == [0, 1]
+        assert [rank for rank, _ in ranks.jobs] == launched
+        assert {job["host"] for _, job in ranks.jobs} == {
+            "127.0.0.1" if placement == "packed" else "10.0.0.1"
+        }
+    group.stop()
+
+
+def test_two_hosts_of_one_name_are_refused() -> None:
+    ranks = FakeRanks(well, hosts=("localhost",) * 2, local_ranks=(0, 0))
+    with pytest.raises(LaunchError, match="2 ranks say they are local rank 0 of localhost"):
+        Group(ranks, 2, timeout_s=10)
+
+
+def test_who_was_turned_away_is_said_when_ranks_do_not_come() -> None:
+    class WithAStranger(FakeRanks):
+        def __call__(self, world_size: int, address: tuple[str, int], token: str) -> FakeRanks:
+            connect(*address, "another token").close()
+            return super().__call__(world_size, address, token)
+
+    with pytest.raises(LaunchError, match=r"connections turned away: 1 closed before|1 wrong tok"):
+        Group(WithAStranger(well, silent=(0,)), 1, timeout_s=0.5)
 
 
 @pytest.mark.parametrize(

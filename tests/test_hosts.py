@@ -138,6 +138,28 @@ def test_a_cut_link_carries_nothing_until_it_is_mended(two_hosts: Hosts) -> None
     assert send(two_hosts, 1).returncode == 0
 
 
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "bench.hosts", *words]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+@needs_namespaces
+def test_hosts_that_are_kept_stay_until_they_are_taken_down() -> None:
+    if any("-keep-" in name for name in namespaces.listed()):
+        pytest.skip("somebody keeps hosts on this machine")
+    try:
+        up = command("up", "--hosts", "2", "--rate", "1gbit")
+        assert up.stdout.splitlines()[0].split()[::2] == ["host0", "1Gbit"], up.stderr
+        assert "are up already" in command("up").stderr
+        assert not [name for name in clean_up() if "-keep-" in name]
+        inside = command("exec", "host1", "--", "sh", "-c", "hostname; exit 3")
+        assert (inside.stdout, inside.returncode) == ("host1\n", 3)
+        assert "there is no host host7" in command("exec", "host7", "--", "true").stderr
+    finally:
+        assert command("down").returncode == 0
+    assert "-keep-" not in command("list").stdout
+
+
 @needs_namespaces
 def test_what_a_killed_process_leaves_is_cleaned_up() -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE) as owner:

@@ -15,7 +15,25 @@ from bench.matrix import (
     why_not,
 )
 
+
+def _collective(kind: str, size: int, ranks: int) -> Case:
+    own = {"model": "", "strategy": "collective", "collective": kind}
+    return Case.from_dict(own | {"bytes": size, "world_size": ranks})
+
+
 LAPTOP = Facts(cores=2)
+#: One rank on each of two hosts, and no more to be had.
+CONNECTED = Facts(
+    cores=2, nodes=2, ranks_of_hosts=(1, 1), connected=2, started_by="--ranks external"
+)
+TWO_NODES = Facts(
+    cores=64,
+    gpus=8,
+    backends=("gloo", "nccl"),
+    nodes=2,
+    ranks_of_hosts=(8, 8),
+    started_by="--launcher",
+)
 NODE = Facts(cores=64, gpus=8, backends=("gloo", "nccl"))
 
 
@@ -39,6 +57,8 @@ def refusal(*axes: str, group: dict[str, list[Any]] | None = None, facts: Facts 
         (Facts(cores=64, gpus=8), [1, 2, 4, 8]),
         (Facts(cores=64, gpus=3), [1, 2, 3]),
         (Facts(cores=64, gpus=1), [1]),
+        (Facts(cores=64, gpus=4, nodes=2), [1, 2, 4, 8]),
+        (Facts(cores=64, gpus=4, nodes=2, connected=6), [1, 2, 4, 6]),
     ],
 )
 def test_world_sizes_go_up_to_the_gpus_or_the_cores(facts: Facts, sizes: list[int]) -> None:
@@ -69,6 +89,38 @@ def test_settings_of_ddp_do_not_multiply_other_strategies() -> None:
         count[case.strategy] += 1
     assert count == {"single": 1, "all_reduce": 2, "ddp": 8}
     assert next(case for case in found if case.strategy == "single").world_size == 1
+
+
+def collectives(facts: Facts, *axes: str, **group: list[Any]) -> list[Case]:
+    table = {"collective": ["all_reduce", "pairs"], "bytes": [1024, 1 << 20]} | group
+    return cases({"collectives": [table]}, parse_axes(axes), facts)["collectives"]
+
+
+def test_collectives_need_two_ranks_and_no_model() -> None:
+    found = collectives(Facts(cores=4), "model=mlp", "strategy=ddp", "batch_size=8")
+    assert [case.id for case in found] == [
+        "collective-all_reduce-w2-1KiB",
+        "collective-all_reduce-w2-1MiB",
+        "collective-pairs-w2-1MiB",
+        "collective-all_reduce-w4-1KiB",
+        "collective-all_reduce-w4-1MiB",
+        "collective-pairs-w4-1MiB",
+    ]
+    assert not collectives(Facts(cores=1))
+
+
+def test_pairs_of_few_bytes_or_many_ranks_are_measured_when_asked_for() -> None:
+    many = Facts(cores=32)
+    assert [case.id for case in collectives(many, "collective=pairs", "bytes=1KiB")][-1] == (
+        "collective-pairs-w16-1KiB"
+    )
+    asked = collectives(many, "world_size=32")
+    assert "collective-pairs-w32-1MiB" in [case.id for case in asked]
+
+
+def test_the_axes_of_collectives_do_not_multiply_training() -> None:
+    axes = ("bytes=1KiB,1MiB", "dtype=float32,uint8", "collective=broadcast")
+    assert expand({"model": ["mlp"]}, LAPTOP, *axes) == expand({"model": ["mlp"]})
 
 
 def test_a_cell_is_measured_once() -> None:
@@ -211,6 +263,20 @@ def test_the_named_matrices(name: str, facts: Facts) -> None:
         (Case(), Facts(cores=2, torchvision=False), None),
         (Case(), Facts(cores=2, backends=()), "this torch has no gloo"),
         (Case(strategy="single"), Facts(cores=2, backends=()), None),
+        (_collective("all_gather", 1000, 3), LAPTOP, "the next size that can is 1008"),
+        (_collective("all_reduce", 1000, 3), LAPTOP, None),
+        (_collective("all_reduce", 1001, 2), LAPTOP, "the next size that can is 1004"),
+        (Case(world_size=4), CONNECTED, "needs 4 ranks, 2 are connected"),
+        (Case(world_size=2, launcher="spawn"), CONNECTED, "--ranks external has its own"),
+        (Case(world_size=2, init_method="file"), CONNECTED, "a folder that all hosts share"),
+        (Case(world_size=2), CONNECTED, None),
+        (Case(world_size=2, placement="spread"), CONNECTED, "spread is the same as packed"),
+        (Case(world_size=2, placement="spread"), LAPTOP, "on one host spread is the same"),
+        (Case(world_size=2, placement="spread"), TWO_NODES, None),
+        (Case(backend="nccl", device="cuda", world_size=16), TWO_NODES, None),
+        (Case(backend="nccl", device="cuda", world_size=17), TWO_NODES, "17 GPUs, found 16"),
+        (Case(strategy="dp", device="cuda", world_size=16), TWO_NODES, "16 GPUs, found 8"),
+        (Case(init_method="file", world_size=8), TWO_NODES, None),  # all on the first
     ],
 )
 def test_why_a_cell_cannot_run(case: Case, facts: Facts, reason: str | None) -> None:
@@ -235,3 +301,13 @@ def test_a_models_own_wishes_fill_in_the_case_unless_an_axis_says_otherwise(
     assert [case.gradient_as_bucket_view for case in both] == [False, True]
     # Another strategy has no such setting.
     assert expand(group, facts, "strategy=all_reduce")[0].gradient_as_bucket_view is False
+
+
+def test_one_rank_has_no_placement() -> None:
+    groups = {"scaling": [{"world_size": [1, 2], "placement": ["packed", "spread"]}]}
+    found = cases(groups, {}, TWO_NODES)["scaling"]
+    assert [case.id for case in found] == [
+        "ddp-mlp-w1-nccl-cuda",
+        "ddp-mlp-w2-nccl-cuda",
+        "ddp-mlp-w2-nccl-spread-cuda",
+    ]

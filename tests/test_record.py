@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -156,6 +158,13 @@ def test_a_failures_sentence_says_who_where_why_and_what_next() -> None:
         "rank 1 failed in timed step 17 of ddp-mlp-w2: ValueError: bad sample; "
         "rerun it with pytest x"
     )
+
+
+def test_a_failure_on_another_host_names_it() -> None:
+    there = Failure(phase="timed", message="gone", type="Crash", rank=1, host="node-b")
+    assert there.sentence("x-w2") == "rank 1 on node-b failed in timed of x-w2: gone"
+    here = dataclasses.replace(there, host=socket.gethostname())
+    assert here.sentence("x-w2") == "rank 1 failed in timed of x-w2: gone"
 
 
 def a_rank(rank: int, times: list[float], **changes: Any) -> dict[str, Any]:

@@ -40,6 +40,18 @@ def test_a_finished_case_in_one_line() -> None:
     assert "\n" not in line
 
 
+def test_a_collective_shows_its_bandwidth_in_columns_of_its_own() -> None:
+    made = {"model": "", "strategy": "collective", "world_size": 4, "bytes": 1_000_000}
+    reduce, pairs = (Case.from_dict(made | {"collective": c}) for c in ("all_reduce", "pairs"))
+    line = case_line(Layout.of([reduce], 3), reduce, [launch(0.001)], None, None)
+    assert line.endswith("1.000 ms  ±0.0%   1.00 GB/s algbw   1.50 GB/s busbw")
+    of_pair = [launch(0.1, rank=0, pair_s={"1": 0.01, "2": 0.02})]
+    line = case_line(Layout.of([pairs], 3), pairs, of_pair, None, None)
+    assert "algbw" not in line and line.endswith("50.0 MB/s busbw")
+    both = Layout.of([CASE, reduce], 3, width=80)
+    assert [line.split()[-1] for line in (both.heading() or "").split("\n")] == ["hidden", "busbw"]
+
+
 def test_without_a_baseline_there_is_no_per_cent() -> None:
     assert "ideal" not in case_line(PIPE, CASE, [launch(0.1)], alone=None, seconds_left=None)
     one = Case(batch_size=32)

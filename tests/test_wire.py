@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.wire import MOST_STRANGERS, Connection, Listener, WireError, connect, ready
+from bench import wire
+from bench.wire import (
+    MOST_STRANGERS,
+    Connection,
+    Listener,
+    WireError,
+    address_of,
+    connect,
+    ready,
+)
 
 TOKEN = "a" * 64
 
@@ -266,3 +275,39 @@ def test_every_json_object_arrives_as_it_was_sent(message: dict[str, object]) ->
     assert there.receive() == message
     here.close()
     there.close()
+
+
+def test_a_host_that_vanishes_is_noticed_on_both_sides(listener: Listener) -> None:
+    rank = connect(*listener.address, TOKEN)
+    connection = admitted(listener)
+    assert connection is not None
+    for each in (rank, connection):
+        assert each._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            assert each._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 25_000
+            assert each._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
+    assert rank.own_address == "127.0.0.1"
+
+
+def test_a_rank_that_takes_nothing_does_not_hold_up_the_controller(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "SEND_TIMEOUT_S", 1)
+    rank = connect(*listener.address, TOKEN)  # never reads
+    connection = admitted(listener)
+    assert connection is not None
+    with pytest.raises(WireError, match="connection lost"):
+        for _ in range(1000):
+            connection.send({"type": "controller_ask", "x": "x" * 100_000})
+    rank.close()
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x", "host:70000", "host:-1"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(ValueError, match="is no HOST:PORT"):
+        address_of(text)
+
+
+def test_addresses_as_typed() -> None:
+    assert address_of("node-a:29400") == ("node-a", 29400)
+    assert address_of("[::1]:29400") == ("::1", 29400)

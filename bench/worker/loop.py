@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections.abc import Callable, Iterator, MutableSequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -14,6 +14,17 @@ from bench.precision import relative_half_width
 from bench.worker.device import Clock, Device
 from bench.worker.strategies import Wrapped
 from models.model import Batch, Model
+
+
+class Loop(Protocol):
+    """What is timed: a step marks the clock where each of its ``phases`` begins."""
+
+    step_index: int
+
+    @property
+    def phases(self) -> tuple[str, ...]: ...
+
+    def step(self) -> None: ...
 
 
 class TrainingLoop:
@@ -148,9 +159,7 @@ class Ranks:
         return bool(highest == -negated_lowest)
 
 
-def run_window(
-    loop: TrainingLoop, device: Device, ranks: Ranks, steps: int, first_step: int = 0
-) -> Window:
+def run_window(loop: Loop, device: Device, ranks: Ranks, steps: int, first_step: int = 0) -> Window:
     """Time ``steps`` steps. The ranks meet first; one step that is not timed leads in, so that
     the ranks have found their stride (and, on a GPU, the CPU is running ahead).
 
@@ -188,7 +197,7 @@ def next_window(
 
 
 def timed_pass(
-    loop: TrainingLoop,
+    loop: Loop,
     device: Device,
     ranks: Ranks,
     *,

@@ -92,7 +92,7 @@ _kept_to_the_end: list[Any] = []
 
 
 def join(job: dict[str, Any], case: Case) -> Ranks:
-    if case.strategy not in ("ddp", "all_reduce"):
+    if not case.in_group:
         return Ranks(1, None)
     timeout = timedelta(seconds=job["timeout_s"])
     options: dict[str, Any] = {"backend": case.backend, "timeout": timeout}

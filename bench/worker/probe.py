@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cores import usable_of
+from bench.environment import kept
 from bench.wire import PROBE_MARK
 from models.names import is_file
 
@@ -27,6 +28,7 @@ def probe() -> dict[str, Any]:
         "executable": sys.executable,
         "cores": usable_cores(),
         "boot_id": _boot_id(),
+        "environment": kept(os.environ),
         "torch": None,
         "torchvision": None,
         "cuda": None,

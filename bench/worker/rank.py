@@ -82,7 +82,10 @@ def be_rank(
             if stay_s and heard:
                 become_new()
             if clock() >= deadline:
-                print(f"rank {place[0]}: {error}; ending", file=sys.stderr)
+                doubt = (
+                    "" if controller is None or heard else " without a word: is the token its own?"
+                )
+                print(f"rank {place[0]}: {error}{doubt}; ending", file=sys.stderr)
                 return
         time.sleep(_PAUSE_S)
 

@@ -21,11 +21,11 @@ from torch import nn
 
 from bench.case import Case
 from bench.result import STEPPING
-from bench.worker import checks, data, meeting, mishap, strategies
+from bench.worker import checks, collectives, data, meeting, mishap, strategies
 from bench.worker.case_folder import scratch
 from bench.worker.device import Device, device_for
 from bench.worker.gradient_ready import gradient_ready, steps_of_window
-from bench.worker.loop import TrainingLoop, run_window, timed_pass
+from bench.worker.loop import Loop, Ranks, TrainingLoop, run_window, timed_pass
 from bench.worker.profiled import name_buckets, profiled_pass, reduced_bytes
 from bench.worker.witness import Witness
 from models import registry
@@ -56,7 +56,7 @@ class Life:
         self.now = "rendezvous"
         self.progress = progress
         self.lifecycle: dict[str, float] = {"fork_s": time.perf_counter() - forked_s}
-        self.loop: TrainingLoop | None = None
+        self.loop: Loop | None = None
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -98,13 +98,40 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
     # Before the init phase, so that no rank has to try again while rank 0's store comes up: the
     # others start only once it listens. It is the store init_process_group then finds and shares.
     store = None
-    if case.processes > 1 or case.strategy in ("ddp", "all_reduce"):
+    if case.in_group:
         store = meeting.rendezvous(job, case, life.say)
 
     with life.phase("init"):
         device = device_for(case.device, job["local_rank"], case.backend)
         ranks = meeting.join(job, case)
 
+    if case.trains:
+        record = _train(job, case, life, device, ranks)
+    else:
+        record = collectives.measure(job, case, life, device, ranks)
+
+    with life.phase("teardown"):
+        if dist.is_available() and dist.is_initialized():
+            dist.destroy_process_group()
+        del store
+
+    return {
+        "rank": rank,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "device": device.name,
+        "device_name": device.describe(),
+        "threads": torch.get_num_threads(),
+        "lifecycle": life.lifecycle,
+        **record,
+    }
+
+
+def _train(
+    job: dict[str, Any], case: Case, life: Life, device: Device, ranks: Ranks
+) -> dict[str, Any]:
+    """The phases of a training job's life between init and teardown, and what they gave."""
+    rank: int = job["rank"]
     with life.phase("build"):
         torch.manual_seed(case.seed)
         model = registry.load(case.model)
@@ -189,23 +216,11 @@ def _live(job: dict[str, Any], life: Life) -> dict[str, Any]:
             saved = _checkpoint(module, job) if rank == 0 else None
             ranks.barrier()
 
-    with life.phase("teardown"):
-        if dist.is_available() and dist.is_initialized():
-            dist.destroy_process_group()
-        del store
-
     return {
-        "rank": rank,
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "device": device.name,
-        "device_name": device.describe(),
-        "threads": torch.get_num_threads(),
         "timed_step_s": own,
         "silent_step_s": own_silent,
         "phases": _phase_record(phases, loop.phases),
         "first_step_s": first_step_s,
-        "lifecycle": life.lifecycle,
         **communication,
         "ddp_own_times": own_times,
         "memory": {

@@ -30,6 +30,11 @@ def case(**fields: Any) -> dict[str, Any]:
     return Case(**{"model": "resnet18"} | fields).to_dict()
 
 
+def collective(kind: str = "all_reduce", **fields: Any) -> dict[str, Any]:
+    own = {"model": "", "strategy": "collective", "collective": kind, "world_size": 2}
+    return Case(**own | {"bytes": 1 << 20} | fields).to_dict()
+
+
 def steps(median_s: float, n: int = 21, noise: float = 0.01, seed: int = 0) -> list[float]:
     """``n`` (odd) independent step times whose median is exactly ``median_s``."""
     drawn = random.Random(seed)
@@ -219,6 +224,7 @@ def _entry(
     data = [step for own in launches for step in own]
     name = id or the_case.id
     median = statistics.median(data)
+    samples = the_case.global_batch_size if the_case.trains else None
     changes = launch_changes or {}
     return {
         "group": the_case.model,
@@ -230,9 +236,11 @@ def _entry(
             "case": fields,
             "id": name,
             "result": {
-                "global_batch_size": the_case.global_batch_size,
-                "throughput_samples_per_s": the_case.global_batch_size / median,
-                "throughput_per_rank_samples_per_s": the_case.batch_size / median,
+                "global_batch_size": samples,
+                "throughput_samples_per_s": samples / median if samples else None,
+                "throughput_per_rank_samples_per_s": the_case.batch_size / median
+                if samples
+                else None,
                 "launch_of_round": [n for n, own in enumerate(launches) for _ in own],
                 "label": label,
                 "warnings": warnings or [],
