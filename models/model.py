@@ -37,6 +37,13 @@ def sgd(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
 
 
+class CommHook(Protocol):
+    """A communication hook of DDP: begins to reduce a bucket (torch.distributed.GradBucket) over
+    all ranks, and gives the future of the averaged flat tensor."""
+
+    def __call__(self, bucket: Any) -> torch.futures.Future[Tensor]: ...
+
+
 @dataclass(frozen=True)
 class Model:
     """One model to measure.
@@ -45,6 +52,7 @@ class Model:
     input_shape: (channels, height, width) where the input is one image per sample, else None.
     classes: how many classes the images have; None exactly where input_shape is.
     dataset: makes the model's own fixed set of samples (x, target), where it has one.
+    comm_hook: makes what reduces the buckets under DDP in place of its own all-reduce.
     ddp_kw: arguments for DistributedDataParallel that the model asks for.
     """
 
@@ -58,6 +66,7 @@ class Model:
     input_shape: tuple[int, ...] | None = None
     classes: int | None = None
     dataset: Callable[[], Dataset[Any]] | None = None
+    comm_hook: Callable[[], CommHook] | None = None
 
 
 def batch_seed(seed: int, rank: int, step: int) -> int:

@@ -3,7 +3,8 @@
 A layer waits on the CPU, in forward and in the backward of a torch.autograd.Function of its
 own, and gives up its parameter's gradient only after its wait. So a step of one process takes
 layers * (forward_ms + backward_ms) and little more, and DDP can reduce the gradient of a layer
-while the layers before it still wait. In a profiler's trace the waits are the `cpu_op` ranges
+while the layers before it still wait; over a virtual link of known rate (models/virtual_link.py)
+where one is asked for. In a profiler's trace the waits are the `cpu_op` ranges
 `Sleep` and `SleepBackward`. A wait occupies no core but for its last fraction of a millisecond.
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,23 +20,8 @@ from torch import Tensor, nn
 
 from models.model import Batch, Model, batch_generator
 from models.sleep_options import SleepOptions
-
-# time.sleep comes back 0.1 to 0.2 ms late on an ordinary kernel; the rest is waited awake.
-AWAKE_S = 0.0003
-
-
-def wait_until(
-    deadline_s: float,
-    clock: Callable[[], float] = time.perf_counter,
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
-    """Return when `clock` has reached the deadline: never before it, and as little after it as
-    the machine allows."""
-    rest_s = deadline_s - clock()
-    if rest_s > AWAKE_S:
-        sleep(rest_s - AWAKE_S)
-    while clock() < deadline_s:
-        pass
+from models.virtual_link import VirtualLink
+from models.waiting import wait_until
 
 
 class Sleep(torch.autograd.Function):
@@ -100,7 +85,13 @@ def sleep_model(name: str) -> Model:
     """The model of `sleep` or `sleep:KEY=VALUE,...`. ValueError: an option is wrong."""
     options = SleepOptions.from_name(name)
     build = functools.partial(SleepModel, options)
-    return Model(name=name, build=build, batch=_batch, loss=nn.functional.mse_loss)
+    return Model(
+        name=name,
+        build=build,
+        batch=_batch,
+        loss=nn.functional.mse_loss,
+        comm_hook=functools.partial(VirtualLink, options) if options.link_mbit else None,
+    )
 
 
 def _batch(n: int, rank: int = 0, step: int = 0, seed: int = 0) -> Batch:

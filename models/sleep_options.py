@@ -1,6 +1,7 @@
 """The options of the `sleep` model, read from its name; without torch.
 
     sleep:layers=4,forward_ms=5,backward_ms=10,mb=1,late_rank=1,late_ms=50
+    sleep:layers=4,link_mbit=200,link_us=50
 
 Options stand in any order, separated by commas, or by colons where a comma already separates
 names (`--axis model=sleep:layers=2:mb=4,mlp`).
@@ -23,6 +24,8 @@ class SleepOptions:
     forward_ms, backward_ms: what one layer waits in forward and in backward, milliseconds.
     mb: size of one layer's only parameter in MiB, the unit of DDP's `bucket_cap_mb`.
     late_rank: the rank whose forward waits `late_ms` longer, once per forward; None: no rank.
+    link_mbit, link_us: rate in Mbit/s and latency in microseconds of a virtual link that carries
+        DDP's buckets, see models/virtual_link.py. None: no such link.
     """
 
     layers: int = 4
@@ -31,6 +34,8 @@ class SleepOptions:
     mb: float = 1.0
     late_rank: int | None = None
     late_ms: float = 50.0
+    link_mbit: float | None = None
+    link_us: float = 0.0
 
     @property
     def layer_elements(self) -> int:
@@ -72,7 +77,8 @@ def _number(name: str, key: str, text: str) -> int | float:
         kind = "a whole number" if key in ("layers", "late_rank") else "a number"
         raise ValueError(f"model {name!r}: {key} is {kind}, not {text!r}") from None
     least = 1 if key == "layers" else 0
-    if not math.isfinite(value) or value < least or (key == "mb" and value == 0):
-        limit = "above 0" if key == "mb" else f"at least {least}"
+    above = key in ("mb", "link_mbit")
+    if not math.isfinite(value) or value < least or (above and value == 0):
+        limit = "above 0" if above else f"at least {least}"
         raise ValueError(f"model {name!r}: {key} is {limit}, not {text!r}")
     return value

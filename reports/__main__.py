@@ -26,6 +26,7 @@ from reports.history_command import history
 from reports.load import load
 from reports.open_command import open_page
 from reports.page import render
+from reports.predict_command import predict
 from reports.source import UnreadableFile
 from reports.tables import compute
 from reports.trace_files import report_on, size_notes
@@ -116,6 +117,7 @@ app.command(short_help="Results of FILES for other tools.")(export)
 app.command(short_help="One figure of the page as a file of its own.")(figure)
 app.command(short_help="Each case over torch versions and over dates.")(history)
 app.command("open")(open_page)
+app.command(short_help="Step times on networks and world sizes not measured.")(predict)
 app.command(short_help="The verdict of FILES in sentences.")(verdict)
 
 

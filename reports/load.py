@@ -19,6 +19,7 @@ from bench.result import OUR_TYPES
 from reports import entry as entries
 from reports import hosts
 from reports.frames import Row, columns, frame
+from reports.ready_record import READY_COLUMNS, ready_rows
 from reports.source import (
     UnreadableFile,
     count,
@@ -110,7 +111,7 @@ class Records:
 
     ``confirmations`` and ``confirmation_ranks`` are the launches in which flagged cases were
     measured once more; they are in no other frame. ``timelines`` and their ``stretches`` are
-    described in reports/timeline_record.py.
+    described in reports/timeline_record.py, ``ready`` in reports/ready_record.py.
     """
 
     cells: pd.DataFrame
@@ -122,6 +123,7 @@ class Records:
     confirmation_ranks: pd.DataFrame
     timelines: pd.DataFrame
     stretches: pd.DataFrame
+    ready: pd.DataFrame
 
 
 def load(paths: Sequence[Path]) -> Records:
@@ -133,6 +135,7 @@ def load(paths: Sequence[Path]) -> Records:
     confirmation_ranks: list[Row] = []
     timelines: list[Row] = []
     stretches: list[Row] = []
+    ready: list[Row] = []
     outcomes: list[Row] = []
     files: list[Row] = []
     for path, name in zip(paths, _names(paths), strict=True):
@@ -157,6 +160,7 @@ def load(paths: Sequence[Path]) -> Records:
             drawn, parts = timeline_rows(item)
             timelines += [row | {"cell": cell} for row in drawn]
             stretches += [row | {"cell": cell} for row in parts]
+            ready += [row | {"cell": cell} for row in ready_rows(item)]
         _add_outcomes(own_cells, of_file)
         _mark_conflicts(own_cells)
         cells += own_cells
@@ -172,6 +176,7 @@ def load(paths: Sequence[Path]) -> Records:
         frame(confirmation_ranks, RANK_COLUMNS),
         frame(timelines, TIMELINE_COLUMNS),
         frame(stretches, STRETCH_COLUMNS),
+        frame(ready, READY_COLUMNS),
     )
 
 

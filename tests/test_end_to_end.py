@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,34 @@ def test_what_is_recorded_of_a_case(strategies: Sweep) -> None:
     assert by_hand["ranks"][0]["phases"]["communication"]["mean_s"] > 0
     assert by_hand["ranks"][0]["communication"]["calls_per_step"] == 4  # a call a parameter
     assert by_hand["no_communication_step_s"] is None
+
+
+def test_when_gradients_are_ready_and_what_is_predicted_from_it(strategies: Sweep) -> None:
+    """4 parameters of 268 bytes; the last layer's gradients come first."""
+    for world_size in (1, 2):
+        launch = strategies.launch(f"ddp-mlp-w{world_size}-b8")
+        ready = launch["gradient_ready"]
+        assert (ready["reason"], ready["parameters"], sum(ready["bytes"])) == (None, 4, 268)
+        assert sorted(ready["order"]) == [0, 1, 2, 3] and set(ready["order"][:2]) == {2, 3}
+        assert ready["ready_s"] == sorted(ready["ready_s"])
+        end_s = ready["forward_s"] + ready["backward_s"]
+        assert ready["forward_s"] < ready["ready_s"][0] <= ready["ready_s"][-1] <= end_s
+        assert end_s < ready["step_s"]
+        assert all(0 < len(rank["silent_step_s"]) <= 50 for rank in launch["ranks"])
+    assert strategies.launch("ddp-mlp-w1-b8")["no_communication_step_s"] is None
+    assert strategies.launch("all_reduce-mlp-w2-b8")["gradient_ready"] is None
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "reports", "predict", str(strategies.json_path)),
+            *("--link", "10Gbit,20us", "--json"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (found,) = json.loads(done.stdout)["predictions"]
+    assert [case["world_size"] for case in found["cases"]] == [8, 64, 512]
+    assert all(case["low_s"] <= case["step_s"] <= case["high_s"] for case in found["cases"])
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "all_reduce"])

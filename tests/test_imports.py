@@ -28,6 +28,7 @@ SHARED = {
         "classify",
         "clocks",
         "cores",
+        "ddp_buckets",
         "environment",
         "intervals",
         "lifeline",

@@ -25,6 +25,7 @@ from bench.result import STEPPING
 from bench.worker import checks, collectives, data, meeting, mishap, strategies
 from bench.worker.case_folder import scratch
 from bench.worker.device import Device, device_for
+from bench.worker.gradient_ready import gradient_ready, steps_of_window
 from bench.worker.loop import Loop, Ranks, TrainingLoop, run_window, timed_pass
 from bench.worker.profiled import name_buckets, profiled_pass, reduced_bytes
 from bench.worker.witness import Witness
@@ -141,7 +142,7 @@ def _train(
         first_args = next_batch()[0]
         lazy = strategies.initialise_lazy(module, first_args)
     with life.phase("wrap"):
-        wrapped = strategies.wrap(module, case, device, model.ddp_kw)
+        wrapped = strategies.wrap(module, case, device, model.ddp_kw, model.comm_hook)
         trained = strategies.trainable(module)
         optimizer = model.optimizer(trained) if trained else None
         loop = TrainingLoop(
@@ -195,15 +196,20 @@ def _train(
     if communication["communication"] is not None and bucket_record is not None:
         name_buckets(communication["communication"]["calls"], bucket_record["rebuilt_bytes"])
     own_times = strategies.own_times(wrapped.ddp) if wrapped.ddp is not None else None
-    silent_step_s = silent_mean_step_s = None
-    if "no_communication" in passes and wrapped.ddp is not None and case.world_size > 1:
+    silent_step_s = silent_mean_step_s = own_silent = ready = None
+    if "no_communication" in passes and wrapped.ddp is not None:
         with life.phase("no-communication"):
-            strategies.silence(wrapped.ddp)
+            strategies.silence(wrapped)
             steps = min(_NO_COMMUNICATION_STEPS, len(slowest))
-            window = run_window(loop, device, ranks, steps)
-            silent_step_s = statistics.median(ranks.maximum(window.step_s))
-            # What a step would take if all ranks had the same share of the work.
-            silent_mean_step_s = statistics.median(ranks.mean(window.step_s))
+            own_silent = run_window(loop, device, ranks, steps).step_s
+            typical_s = statistics.median(ranks.maximum(own_silent))
+            if case.world_size > 1:
+                silent_step_s = typical_s
+                # What a step would take if all ranks had the same share of the work.
+                silent_mean_step_s = statistics.median(ranks.mean(own_silent))
+            ready = gradient_ready(
+                loop, device, ranks, trained, steps=steps_of_window(typical_s), first_step=steps
+            )
 
     saved = None
     if "checkpoint" in passes:
@@ -213,6 +219,7 @@ def _train(
 
     return {
         "timed_step_s": own,
+        "silent_step_s": own_silent,
         "phases": _phase_record(phases, loop.phases),
         "first_step_s": first_step_s,
         **communication,
@@ -237,6 +244,7 @@ def _train(
             "buckets": bucket_record,
             "no_communication_step_s": silent_step_s,
             "no_communication_mean_step_s": silent_mean_step_s,
+            "gradient_ready": ready,
             "profiled_step_s": profiled_step_s,
             "checks": checked,
             "checkpoint": saved,

@@ -16,6 +16,7 @@ from torch import nn
 
 from bench.case import DDP_FIELDS, DEFAULT, FIELD_NAMES, Case
 from bench.worker.device import Device
+from models.model import CommHook
 
 NOT_PARALLEL = "not parallel: plain module"
 
@@ -23,6 +24,21 @@ NOT_PARALLEL = "not parallel: plain module"
 class InvalidCase(ValueError):
     """A strategy that makes no sense for a model, on any machine. Its message is the whole cause:
     no traceback is kept with it."""
+
+
+class Switch:
+    """A model's own communication hook, which can be taken out: DDP takes one hook, once."""
+
+    def __init__(self, hook: CommHook) -> None:
+        self._hook = hook
+        self.silent = False
+
+    def __call__(self, bucket: Any) -> Any:
+        if not self.silent:
+            return self._hook(bucket)
+        done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
 
 
 @dataclass
@@ -37,6 +53,8 @@ class Wrapped:
     module: nn.Module
     reduce: Callable[[], None] | None = None
     ddp: nn.parallel.DistributedDataParallel | None = None
+    #: What reduces the buckets in place of DDP's own all-reduce, where the model brings it.
+    hook: Switch | None = None
     replicas: int = 1
     label: str | None = None
     #: Of a reduction by hand: the parameters whose gradients it found in its first step.
@@ -49,12 +67,24 @@ class Wrapped:
         return math.ceil(batch_size / math.ceil(batch_size / self.replicas))
 
 
-def wrap(module: nn.Module, case: Case, device: Device, ddp_kw: Mapping[str, Any]) -> Wrapped:
+def wrap(
+    module: nn.Module,
+    case: Case,
+    device: Device,
+    ddp_kw: Mapping[str, Any],
+    comm_hook: Callable[[], CommHook] | None = None,
+) -> Wrapped:
     """Put the strategy around a module that is already on its device.
 
-    ``ddp_kw`` holds what a model's own DDP_KW asks for beyond the fields of a case.
+    ``ddp_kw`` holds what a model's own DDP_KW asks for beyond the fields of a case; ``comm_hook``
+    makes what it wants buckets to be reduced by.
     """
-    return _WRAPPERS[case.strategy](module, case, device, ddp_kw)
+    wrapped = _WRAPPERS[case.strategy](module, case, device, ddp_kw)
+    if comm_hook is not None and wrapped.ddp is not None:
+        wrapped.hook = Switch(comm_hook())
+        # DDP checks the annotations of a hook, which are text here: a lambda has none.
+        wrapped.ddp.register_comm_hook(wrapped.hook, lambda hook, bucket: hook(bucket))
+    return wrapped
 
 
 def _single(module: nn.Module, case: Case, device: Device, ddp_kw: Mapping[str, Any]) -> Wrapped:
@@ -132,15 +162,19 @@ _WRAPPERS = {
 }
 
 
-def silence(ddp: nn.parallel.DistributedDataParallel) -> None:
+def silence(wrapped: Wrapped) -> None:
     """Take the communication out of a DDP: gradients stay each rank's own from here on.
 
     The broadcast of buffers in forward goes too. What find_unused_parameters exchanges stays.
     """
     from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 
-    ddp.register_comm_hook(None, noop_hook)
-    ddp.broadcast_buffers = False
+    assert wrapped.ddp is not None
+    if wrapped.hook is not None:
+        wrapped.hook.silent = True
+    else:
+        wrapped.ddp.register_comm_hook(None, noop_hook)
+    wrapped.ddp.broadcast_buffers = False
 
 
 def buckets(ddp: nn.parallel.DistributedDataParallel) -> dict[str, Any] | None:

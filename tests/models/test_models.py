@@ -16,8 +16,9 @@ from torch import nn
 
 from models.names import check_name, names
 from models.registry import load
-from models.sleep import AWAKE_S, wait_until
 from models.sleep_options import SleepOptions
+from models.virtual_link import VirtualLink
+from models.waiting import AWAKE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("LOCKSTEP_SHARED", ROOT.parent / "shared"))
@@ -299,6 +300,7 @@ def test_names_that_only_loading_can_judge_pass_the_check(name: str) -> None:
         ("sleep:layers=0", "layers is at least 1, not '0'"),
         ("sleep:forward_ms=nan", "forward_ms is at least 0, not 'nan'"),
         ("sleep:mb=0", "mb is above 0, not '0'"),
+        ("sleep:link_mbit=0", "link_mbit is above 0, not '0'"),
         ("sleep:mb=big", "mb is a number, not 'big'"),
         ("no/such/folder/net.py", "there is no folder 'no/such/folder'"),
         ("models/", "a model file's name ends in .py"),
@@ -559,3 +561,46 @@ def test_what_ones_own_functions_give_is_checked(tmp_path: Path) -> None:
     path = write(tmp_path, GOOD.replace("return nn.Linear(2, 1)", "return nn.Linear"))
     with pytest.raises(ValueError, match=r"build\(\) gave type, not an nn.Module"):
         load(path).build()
+
+
+def test_a_virtual_link_carries_one_bucket_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 MB on 4 ranks over 8 Mbit/s: 1.5 MB at 1 MB/s, and 6 latencies of 10 ms."""
+    now_s = [100.0]
+    waits_s: list[float] = []
+    monkeypatch.setattr("models.virtual_link.time.perf_counter", lambda: now_s[0])
+    monkeypatch.setattr("models.virtual_link.wait_until", waits_s.append)
+    monkeypatch.setattr("models.virtual_link.dist", FakeDistributed())
+    link = VirtualLink(SleepOptions(link_mbit=8, link_us=10_000))
+    assert link.seconds(1_000_000, 4) == pytest.approx(1.56)
+    done = []
+    for _ in range(2):
+        done.append(link(Bucket(torch.ones(250_000))))
+        now_s[0] += 0.5
+    for future in done:
+        future.wait()
+    assert waits_s == pytest.approx([101.56, 103.12])  # the second waits for the first
+    assert done[0].value()[0] == 0.25
+    now_s[0] = 200.0
+    link(Bucket(torch.ones(250_000))).wait()
+    assert waits_s[-1] == pytest.approx(201.56)
+
+
+class Bucket:
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    def buffer(self) -> torch.Tensor:
+        return self.tensor
+
+
+class FakeDistributed:
+    """Four ranks, of which only this one has gradients."""
+
+    def get_world_size(self) -> int:
+        return 4
+
+    def all_reduce(self, tensor: torch.Tensor, async_op: bool) -> FakeDistributed:
+        return self
+
+    def wait(self) -> None:
+        pass

@@ -9,20 +9,24 @@ from typing import Any
 
 import pytest
 
-from reports import compare_page, history_page, trace_page
+from reports import compare_page, history_page, predict_page, trace_page
 from reports.gate import conclude
 from reports.history_series import history
 from reports.history_store import read_store
 from reports.load import load
 from reports.page import render
+from reports.predict_cases import workloads
+from reports.predict_cost import Link
+from reports.predict_report import Asked, reports_of
 from reports.tables import compute
 from reports.trace_files import report_on
 from tests.reports import large
 from tests.reports.builder import both, case, sweep, versions
+from tests.reports.predicting import ONE_BUCKET, measured, run
 from tests.reports.test_browser import later
 from tests.traces import gloo_trace
 
-NAMES = ("plain", "many", "versions", "compare", "history", "trace")
+NAMES = ("plain", "many", "versions", "compare", "history", "trace", "predict")
 
 
 def _of(*paths: Path) -> str:
@@ -58,6 +62,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             for n in range(7):
                 (store / f"{n}.json").write_text(json.dumps(later(sweep(), n)))
             return history_page.render(history(read_store([store])))
+        if name == "predict":
+            path = saved(name, run(measured(2, 25, ONE_BUCKET), measured(2, 1, 0.09)))
+            links = (Link.parse("1Gbit"), Link.parse("25Gbit,20us"))
+            asked = Asked((2, 8, 64), links, (None, 25.0))
+            return predict_page.render(reports_of(workloads(load([path]), None), asked))
         ranks = []
         for rank in range(2):
             trace = gloo_trace()
