@@ -68,7 +68,8 @@ def launch_table(records: Records) -> pd.DataFrame:
         for row in rows(records.outcomes)
         if row["outcome"] != "ok" and (row["file"], row["id"]) not in measured
     ]
-    return frame([{**_named(files[row["file"]], _OF_FILE), **row} for row in found], COLUMNS)
+    # A failure has a host too, where it is not the controller's: that of one rank.
+    return frame([{**row, **_named(files[row["file"]], _OF_FILE)} for row in found], COLUMNS)
 
 
 def _row(cell: Row, launch: Row, ranks: Sequence[Row]) -> Row:
