@@ -14,10 +14,8 @@ import pytest
 
 from bench import hosts, namespaces
 from bench.hosts import Emulation, Hosts, clean_up, parse
+from tests.hosts_here import needs_hosts
 
-needs_namespaces = pytest.mark.skipif(
-    namespaces.why_not() is not None, reason=str(namespaces.why_not())
-)
 #: Sends itself bytes from one host to another, and says in how many seconds.
 SEND = """
 import socket, sys, time
@@ -107,7 +105,7 @@ def send(up: Hosts, size: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(up.command(0, argv), capture_output=True, text=True, check=False)
 
 
-@needs_namespaces
+@needs_hosts
 def test_a_host_has_a_name_and_an_interface_of_its_own(two_hosts: Hosts) -> None:
     argv = ["sh", "-c", "hostname; echo $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME; ip -br -4 addr"]
     for index, name in enumerate(two_hosts.names):
@@ -117,7 +115,7 @@ def test_a_host_has_a_name_and_an_interface_of_its_own(two_hosts: Hosts) -> None
     assert os.uname().nodename not in two_hosts.names
 
 
-@needs_namespaces
+@needs_hosts
 def test_a_link_is_no_faster_than_its_rate(two_hosts: Hosts) -> None:
     size = 4_000_000
     over_the_burst = (size - 2 * hosts._BURST_BYTES) * 8
@@ -129,7 +127,7 @@ def test_a_link_is_no_faster_than_its_rate(two_hosts: Hosts) -> None:
     assert send(two_hosts, size).returncode == 0
 
 
-@needs_namespaces
+@needs_hosts
 def test_a_cut_link_carries_nothing_until_it_is_mended(two_hosts: Hosts) -> None:
     two_hosts.cut(1)
     cut = send(two_hosts, 1)
@@ -143,7 +141,7 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
-@needs_namespaces
+@needs_hosts
 def test_hosts_that_are_kept_stay_until_they_are_taken_down() -> None:
     if any("-keep-" in name for name in namespaces.listed()):
         pytest.skip("somebody keeps hosts on this machine")
@@ -160,7 +158,7 @@ def test_hosts_that_are_kept_stay_until_they_are_taken_down() -> None:
     assert "-keep-" not in command("list").stdout
 
 
-@needs_namespaces
+@needs_hosts
 def test_what_a_killed_process_leaves_is_cleaned_up() -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE) as owner:
         assert owner.stdout

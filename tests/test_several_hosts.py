@@ -15,9 +15,9 @@ import pytest
 
 from bench import namespaces
 from bench.hosts import Hosts, clean_up
+from tests.hosts_here import needs_hosts
 from tests.sweeps import ROOT, Sweep, processes_of, start_sweep
 
-needs_hosts = pytest.mark.skipif(namespaces.why_not() is not None, reason=str(namespaces.why_not()))
 OTHER_PYTHON = os.environ.get("LOCKSTEP_OTHER_PYTHON", "")
 PORT = 29477
 SHORT = (

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -25,6 +24,7 @@ from pathlib import Path
 from bench.machine import usable_cores
 from reports.predict_cost import Link
 from reports.predict_fit import WORKERS, Setting
+from tests.hosts_here import why_not
 from tests.predict_check.judging import Goal, judge
 from tests.predict_check.measuring import measure
 
@@ -72,14 +72,6 @@ def main() -> None:
             else:
                 good &= check()
     sys.exit(0 if good else 1)
-
-
-def why_not() -> str | None:
-    """Why there can be no emulated links here."""
-    if os.geteuid():
-        return "making network namespaces needs root"
-    missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
-    return f"needs {' and '.join(missing)}: install iproute2" if missing else None
 
 
 def virtual(folder: Path) -> bool:
