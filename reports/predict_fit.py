@@ -177,7 +177,9 @@ def _assumed(
     queue_s = queue_width_s = ASSUMED_QUEUE_S[backend]
     under_profiler = [one.seen_bytes_per_s for one in cases if one.seen_bytes_per_s]
     if seen is not None:
-        bandwidth, width = seen.bytes_per_s, max(_ALONE_WIDTH, seen.residual)
+        # Few bytes after a pause may pass a shaped link faster than it is.
+        most = link.bits_per_s / 8 if link is not None else math.inf
+        bandwidth, width = min(seen.bytes_per_s, most), max(_ALONE_WIDTH, seen.residual)
         queue_s = max(seen.queue_s, queue_s / 10)
         queue_width_s = _QUEUE_WIDTH * queue_s
     elif link is not None:
