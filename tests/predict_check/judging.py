@@ -69,4 +69,5 @@ def judge(
 
 def _name(setting: Setting) -> str:
     link = setting.link.name if setting.link is not None else "an unknown link"
-    return f"{setting.world_size} ranks, {link}, cap {cap(setting.bucket_cap_mb)}"
+    ranks = "1 rank" if setting.world_size == 1 else f"{setting.world_size} ranks"
+    return f"{ranks}, {link}, cap {cap(setting.bucket_cap_mb)}"
