@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Iterator
 from typing import Any
 
+from bench.garbage import collector_paused
 from bench.outline import from_outline
 from bench.precision import relative_half_width
 from bench.ranks import match_collectives
@@ -29,7 +27,7 @@ def gathered(
     result.fields["precision_reached"] = reached
     result.fields["reached_precision"] = reached is not None and reached <= precision
     same_clock = one_machine or len({record["host"] for record in records}) == 1
-    with _no_collection():
+    with collector_paused():
         result.fields.update(_across_ranks(outlines, same_clock, launch))
     return result
 
@@ -52,16 +50,3 @@ def _across_ranks(
     if launch == 0:  # one step is drawn of a case, and would say no more of the others
         found["timeline"] = timeline(traces, across)
     return found
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Hundreds of thousands of records are made and none is garbage: to look for some among them
-    takes as long as all the rest."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

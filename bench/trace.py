@@ -11,14 +11,12 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bench.classify import count_of
+from bench.garbage import collector_paused
 from bench.intervals import shifted, union
 from bench.rank_trace import Collective, Phase, RankTrace, Step, StepFigures, StepWork, Totals
 from bench.trace_events import Scan, base_time_ns
@@ -57,7 +55,7 @@ def analyse(
     notes: list[str] = []
     scan = Scan()
     header: dict[str, Any]
-    with _collector_paused():
+    with collector_paused():
         if isinstance(trace, str | Path | bytes):
             file = TraceFile(trace, source, notes)
             scan.read(file.events())
@@ -70,18 +68,6 @@ def analyse(
             scan.read(events)
         base_ns = base_time_ns(header.get("baseTimeNanoseconds"))
         return _rank_trace(Placement(scan), header, source, rank, base_ns, notes)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Reading makes no cycles, and looking for some among millions of ranges takes ever longer."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _rank_trace(

@@ -30,6 +30,7 @@ SHARED = {
         "cores",
         "ddp_buckets",
         "environment",
+        "garbage",
         "intervals",
         "lifeline",
         "nearest",
