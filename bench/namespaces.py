@@ -40,16 +40,27 @@ def why_not() -> str | None:
         return "test hosts are network namespaces: they need Linux"
     if os.geteuid() != 0:
         return "test hosts are network namespaces: making them needs root"
-    missing = [tool for tool in _TOOLS if not shutil.which(tool)]
+    missing = [tool for tool in _TOOLS if not _found(tool)]
     if missing:
         return f"test hosts need {' and '.join(missing)}: install iproute2 and util-linux"
     return None
 
 
+def _found(tool: str) -> str | None:
+    """Where it is: a user's PATH may lack the folders of what only root can use."""
+    return shutil.which(tool) or shutil.which(tool, path="/usr/sbin:/sbin")
+
+
 def run(*command: str) -> str:
     """What the command prints. Raises HostsError in one line."""
+    tool, *arguments = command
     try:
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [_found(tool) or tool, *arguments],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
     except OSError as error:
         raise HostsError(f"cannot start {command[0]}: {error.strerror}") from None
     if done.returncode:
@@ -143,7 +154,7 @@ def enter(name: str, hostname: str, variables: Sequence[str], argv: Sequence[str
     """
     script = 'echo "$0" > /proc/sys/kernel/hostname; exec env "$@"'
     inside = ["unshare", "--uts", "sh", "-c", script, hostname, *variables, *argv]
-    return ["ip", "netns", "exec", name, *inside]
+    return [_found("ip") or "ip", "netns", "exec", name, *inside]
 
 
 def _present() -> set[str]:

@@ -57,18 +57,20 @@ class FakeRanks:
         except OSError:  # there is no controller any more
             return
         host = self.hosts[rank] if self.hosts else self.host
-        connection.send(
-            {
-                "type": "rank_ready",
-                "rank": 0 if self.twins else rank,
-                "local_rank": self.local_ranks[rank] if self.local_ranks else rank,
-                "world_size": self.world_size_said or world_size,
-                "host": host,
-                "pid": 100 + rank,
-                "address": f"10.0.0.{1 + self.hosts.index(host)}" if self.hosts else "127.0.0.1",
-            }
-        )
         try:
+            connection.send(
+                {
+                    "type": "rank_ready",
+                    "rank": 0 if self.twins else rank,
+                    "local_rank": self.local_ranks[rank] if self.local_ranks else rank,
+                    "world_size": self.world_size_said or world_size,
+                    "host": host,
+                    "pid": 100 + rank,
+                    "address": f"10.0.0.{1 + self.hosts.index(host)}"
+                    if self.hosts
+                    else "127.0.0.1",
+                }
+            )
             while True:
                 message = connection.receive()
                 if message["type"] == "controller_run":
