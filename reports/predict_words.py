@@ -97,7 +97,9 @@ def _network(report: PredictReport) -> Iterator[str]:
             return "fitted"
         if fitted.seen is not None and name != "contention":
             return "as all-reduces alone have it"
-        return "assumed: what was measured does not tell"
+        if not fitted.errors:
+            return "assumed: nothing was measured that tells"
+        return "partly assumed: what was measured tells little of it"
 
     if fitted.seen is not None:
         latency = words.seconds(fitted.seen.latency_s) if fitted.seen.latency_s else "not told"
