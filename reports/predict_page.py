@@ -14,6 +14,7 @@ from reports.predict_report import PredictReport
 def render(reports: Sequence[PredictReport]) -> str:
     """The whole page. The same records give the same text."""
     sections = []
+    models = [report.workload.model for report in reports]
     for n, report in enumerate(reports):
         html = ENVIRONMENT.get_template("predict.html.j2").render(
             title=predict_words.title(report),
@@ -32,7 +33,10 @@ def render(reports: Sequence[PredictReport]) -> str:
                 if svg
             ],
         )
-        sections.append((f"predict-{n}", report.workload.model, Markup(html)))
+        model = report.workload.model
+        # Workloads of one model differ in their settings, which the id names.
+        heading = model if models.count(model) == 1 else f"{model}: {report.base.id}"
+        sections.append((f"predict-{n}", heading, Markup(html)))
     return ENVIRONMENT.get_template("predict_page.html.j2").render(
-        models=[report.workload.model for report in reports], files=[], sections=sections
+        models=models, files=[], sections=sections
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,6 +82,19 @@ def test_the_page_has_a_table_and_two_figures(written: Written, tmp_path: Path) 
     assert "<script" not in html
     for heading in predict_words.HEADINGS:
         assert heading in html
+
+
+def test_workloads_of_one_model_are_told_apart_by_their_cases(
+    written: Written, tmp_path: Path
+) -> None:
+    viewed = measured(2, 25, ONE_BUCKET)
+    viewed["extra_info"]["case"]["gradient_as_bucket_view"] = True
+    viewed["extra_info"]["id"] += "-view"
+    path, page = written(run(measured(2, 25, ONE_BUCKET), viewed)), tmp_path / "p.html"
+    done = predict(path, "--world-size", "2", "--link", "1Gbit", "--html", page)
+    assert done.exit_code == 0
+    headings = re.findall(r"<h2[^>]*>([^<]*)", page.read_text())
+    assert headings == ["mlp: ddp-mlp-w2-cap25", "mlp: ddp-mlp-w2-cap25-view"]
 
 
 def test_the_measured_link_is_asked_for_where_the_file_does_not_know_it(written: Written) -> None:
