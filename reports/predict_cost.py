@@ -13,11 +13,10 @@ import math
 import re
 from dataclasses import dataclass
 
+from bench.units import parse_rate
 from reports import words
 
-_LINK = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(bit/s|bit|bps|b/s|b|B/s|B)")
 _LATENCY = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)", re.IGNORECASE)
-_SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
@@ -30,14 +29,12 @@ class Link:
 
     @classmethod
     def parse(cls, text: str) -> Link:
-        """'25Gbit', '25Gbit,20us', '3GB,5us' (a small b is bits). Raises ValueError in words."""
+        """'25Gbit', '25Gbit,20us', '3GB,5us'. Raises ValueError in words."""
         rate, _, latency = text.strip().partition(",")
-        found = _LINK.fullmatch(rate.strip())
-        if found is None or not float(found[1]):
-            raise ValueError(f"link {text!r}: write a rate and a latency, as in 25Gbit,20us")
-        bits = float(found[1]) * _SCALES[found[2].lower()]
-        if found[3].startswith("B"):
-            bits *= 8
+        try:
+            bits = parse_rate(rate)
+        except ValueError as error:
+            raise ValueError(f"link {text!r}: {error}, as in 25Gbit,20us") from None
         if not latency.strip():
             return cls(bits)
         found = _LATENCY.fullmatch(latency.strip())

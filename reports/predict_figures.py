@@ -36,8 +36,8 @@ def efficiency(report: PredictReport, name: str) -> str:
         figure,
         axes,
     ):
+        alone = report.predictor.alone_s
         for n, points in enumerate(lines.values()):
-            alone = report.predictor.alone_s
             axes.fill_between(
                 CURVE,
                 [alone / point.high_s for point in points],
@@ -60,7 +60,8 @@ def efficiency(report: PredictReport, name: str) -> str:
         axes.minorticks_off()
         axes.set(xlabel="world size", ylabel="efficiency")
         axes.set_title(f"Predicted efficiency, {words.shortened(report.workload.model, 22)}")
-        axes.set_ylim(0, max(1.02, *(p.efficiency for points in lines.values() for p in points)))
+        highest = max(alone / point.low_s for points in lines.values() for point in points)
+        axes.set_ylim(0, max(1.02, 1.02 * highest))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value * 100:.0f} %")
         axes.yaxis.grid(True)
         despine(axes)

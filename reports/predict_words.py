@@ -197,7 +197,7 @@ def optima(report: PredictReport) -> Iterator[str]:
             best, step_s = report.best_cap(size, link)
             unset_s = report.step_s(size, link, None)
             gain = words.change(step_s / unset_s)
-            found.append(f"{best:.2g} MiB at {size} ranks ({gain} against unset)")
+            found.append(f"{best:.2g}{words.SPACE}MiB at {size} ranks ({gain} against unset)")
         if found:
             yield f"Best bucket_cap_mb over {link.name}: {words.joined(found)}."
     for latency_s in dict.fromkeys(one.latency_s for one in asked.links):

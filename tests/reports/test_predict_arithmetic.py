@@ -29,14 +29,16 @@ def moves(*seconds: float) -> list[Cost]:
         ("25Gbit,20us", 25e9, 20e-6),
         ("100 Mbit/s", 1e8, None),
         ("3GB,5us", 24e9, 5e-6),
-        ("400Gb/s, 1.5 ms", 4e11, 1.5e-3),
+        ("400gbit/s, 1.5 ms", 4e11, 1.5e-3),
     ],
 )
 def test_links_as_they_are_typed(text: str, bits_per_s: float, latency_s: float | None) -> None:
     assert Link.parse(text) == Link(pytest.approx(bits_per_s), pytest.approx(latency_s))
 
 
-@pytest.mark.parametrize("text", ["", "fast", "0Gbit", "25Gbit,20", "25", "25Gbit,us"])
+@pytest.mark.parametrize(
+    "text", ["", "fast", "0Gbit", "25Gb", "25Gbps", "25Gbit,20", "25", "25Gbit,us"]
+)
 def test_a_link_that_is_none_says_how_to_write_one(text: str) -> None:
     with pytest.raises(ValueError, match="25Gbit,20us"):
         Link.parse(text)

@@ -84,6 +84,18 @@ def test_the_page_has_a_table_and_two_figures(written: Written, tmp_path: Path) 
         assert heading in html
 
 
+def test_intervals_above_100_percent_are_drawn_whole(written: Written, tmp_path: Path) -> None:
+    path, page = written(run(measured(2, 25, ONE_BUCKET))), tmp_path / "p.html"
+    predict(path, "--world-size", "2", "--link", "400Gbit", "--html", page)
+    efficiency = page.read_text().partition("</svg>")[0]
+    (band,) = re.findall(
+        r'FillBetween.*? d="([^"]+)".*?<use [^>]* y="([^"]+)"', efficiency, re.DOTALL
+    )
+    heights = [float(y) + float(band[1]) for y in re.findall(r"[ML] \S+ (\S+)", band[0])]
+    (top,) = {float(y) for y in re.findall(r'<rect x="\S+" y="(\S+)"', efficiency)}
+    assert min(heights) > top  # where the axes begin; downwards is larger
+
+
 def test_workloads_of_one_model_are_told_apart_by_their_cases(
     written: Written, tmp_path: Path
 ) -> None:
