@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.predict_cost import Cost, Link, all_reduce_cost
-from reports.predict_fit import ASSUMED_RESIDUAL, ASSUMED_SHARE, Fit, Network, Setting
+from reports.predict_fit import ASSUMED_SHARE, Fit, Network, Setting
 from reports.predict_skew import waiting_for_more
 from reports.predict_step import Compute, pipeline, step
 
@@ -55,8 +55,7 @@ class Predictor:
         self.base, self.fit = base, fitted
         self._draws = fitted.drawn[:draws]
         generator = np.random.default_rng(1)
-        residual = ASSUMED_RESIDUAL if fitted.residual is None else fitted.residual
-        model = math.hypot(base.spread, residual)
+        model = math.hypot(base.spread, fitted.model_error)
         self._factors = np.exp(generator.normal(0.0, model, len(self._draws)))
         self.assumed_share, width = ASSUMED_SHARE[fitted.backend]
         self._shares = self.assumed_share * np.exp(generator.normal(0.0, width, len(self._draws)))

@@ -39,7 +39,8 @@ _SEEN_WIDTH, _UNSEEN_WIDTH, _UNSEEN_BYTES_PER_S = 0.3, 2.0, 1e9
 _QUEUE_WIDTH, _ALONE_WIDTH = 0.5, 0.03
 #: No step time is taken for more certain than this.
 LEAST_SPREAD = 0.005
-#: How far the model is taken to be off where no measured case has shown it.
+#: How far the model is taken to be off at least: how well it meets the cases it was fitted to says
+#: little of others.
 ASSUMED_RESIDUAL = 0.02
 #: How many all-reduces go on at once: nccl has one stream for them, gloo two threads.
 WORKERS = {"nccl": 1, "gloo": 2}
@@ -95,6 +96,11 @@ class Fit:
         """Of a message over the measured link, as far as it is known; else 0, and what there is
         of it is in ``queue_s``."""
         return known_latency_s(self.link, self.seen)
+
+    @property
+    def model_error(self) -> float:
+        """Relative standard error of the model itself, for cases that were not measured."""
+        return max(ASSUMED_RESIDUAL, self.residual or 0.0)
 
     def share(self, network: Network) -> float | None:
         return None if self.link is None else network.bytes_per_s * 8 / self.link.bits_per_s

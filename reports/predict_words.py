@@ -76,7 +76,9 @@ def facts(report: PredictReport) -> Iterator[str]:
     if report.fit.residual is not None:
         yield (
             f"At the {len(errors)} cases it is fitted on it is off by "
-            f"{words.percent(report.fit.residual)} (root mean square); that is in the intervals."
+            f"{words.percent(report.fit.residual)} (root mean square); in the intervals of others "
+            f"it is {words.percent(report.fit.model_error)}, never taken for less than "
+            f"{words.percent(ASSUMED_RESIDUAL)}."
         )
     elif errors:
         yield (

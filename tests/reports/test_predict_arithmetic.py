@@ -153,6 +153,15 @@ def test_predictions_of_what_was_measured_and_of_what_was_not() -> None:
     assert math.isclose(predictor.alone_s, 3.8)
 
 
+def test_cases_that_fit_well_make_others_no_more_certain() -> None:
+    """Of 5 that agree to a hair the model is still taken to be off by 2 % (1.96 of it each way)."""
+    known = [setting(cap, 0.95e6) for cap in (0.5, 1, 2, 5, 25)]
+    found = fit(known, "gloo", 1)
+    assert found.residual is not None and found.residual < 0.005
+    other = Predictor(known[0], found, draws=200).predict(Wish(2, Link(2e6, 0.0), 25))
+    assert other.high_s / other.low_s - 1 > 0.06
+
+
 def test_all_reduces_alone_tell_bandwidth_latency_and_what_each_costs() -> None:
     """At 100 MB/s, 1 ms a message and 3 ms a call, on 2 and on 4 ranks."""
     like = {"file": "run.json", "backend": "gloo", "device": "cpu", "torch": ""}
