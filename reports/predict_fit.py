@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from reports.predict_collectives import SeenNetwork
 from reports.predict_cost import Link, all_reduce_cost
@@ -121,6 +120,8 @@ def fit(
 ) -> Fit:
     """From cases of several ranks over one and the same link, beside what all-reduces alone have
     shown of it (``seen``) or what is assumed."""
+    from scipy.optimize import least_squares  # a tenth of a second, for one command of many
+
     cases = [one for one in settings if one.world_size > 1]
     link = next((one.link for one in cases if one.link is not None), None)
     latency_s = known_latency_s(link, seen)

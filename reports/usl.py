@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
 
 LEAST_SIZES = 3
 
@@ -32,6 +31,8 @@ def fit(throughputs: Mapping[int, float]) -> ScalabilityLaw | str:
     """By world size, samples per second; why there is no fit, in words, with too few of them."""
     if len(throughputs) < LEAST_SIZES:
         return f"needs {LEAST_SIZES} measured world sizes, found {len(throughputs)}"
+    from scipy.optimize import least_squares  # a tenth of a second, for one command of many
+
     sizes = np.array(sorted(throughputs), dtype=float)
     measured = np.array([throughputs[int(n)] for n in sizes])
 
